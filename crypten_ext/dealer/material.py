@@ -133,8 +133,11 @@ class Material:
             raise damaged
         try:
             plain = self._file.read(min(LENGTH.unpack(length)[0], _LONGEST_HEADER))
-            return Header(**json.loads(plain))
-        except (TypeError, ValueError) as error:
+            header = Header(**json.loads(plain))
+            if [type(each) for each in vars(header).values()] != [str, int, int, int, dict]:
+                raise ValueError("a value of another kind")
+            return header
+        except (TypeError, ValueError, RecursionError) as error:
             raise damaged from error
 
     def _check_unused(self) -> None:
@@ -189,12 +192,16 @@ class Material:
 
     def _next_frame(self) -> bytes:
         assert self._seal is not None
-        length = self._file.read(LENGTH.size)
-        sealed = self._file.read(LENGTH.unpack(length)[0]) if len(length) == 4 else b""
         try:
-            return self._seal.open(sealed)
+            return self._seal.open(self._sealed())
         except InvalidTag:
             raise MaterialError(f"{self.path} is damaged. {_AGAIN}") from None
+
+    def _sealed(self) -> bytes:
+        """The next frame as it lies in the file, without more memory than the file has bytes."""
+        length = self._file.read(LENGTH.size)
+        size = LENGTH.unpack(length)[0] if len(length) == LENGTH.size else 0
+        return self._file.read(min(size, os.fstat(self._file.fileno()).st_size))
 
     def unfinished(self) -> Iterator[bytes]:
         """Yields what the frames of a file hold that is not complete yet, up to the last whole one.
@@ -203,9 +210,9 @@ class Material:
         """
         self._file.seek(self._frames_at)
         seal = Seal(os.pread(self._file.fileno(), KEY_BYTES, _KEY_AT))
-        while len(length := self._file.read(LENGTH.size)) == LENGTH.size:
+        while sealed := self._sealed():
             try:
-                message = seal.open(self._file.read(LENGTH.unpack(length)[0]))
+                message = seal.open(sealed)
             except InvalidTag:
                 return
             yield message

@@ -9,6 +9,7 @@ import numpy as np
 from crypten_ext.pencil.terms import Terms
 from extensions.errors import ArgumentError
 from extensions.network.passes import forward
+from extensions.npz import read_npz
 from extensions.owners.data import Labels, write_private
 from extensions.protocols.host import named, pairs, unnamed
 from extensions.ring.clear import ClearRing
@@ -31,8 +32,7 @@ def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
         ArgumentError: the file is none, or its layers are others than it says.
     """
     try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held.files}
+        arrays = read_npz(path)
         terms = Terms(**json.loads(str(arrays.pop(_TERMS))))
         layers = pairs(unnamed(arrays))
     except ArgumentError:
@@ -51,8 +51,9 @@ def accuracy(terms: Terms, layers: list[tuple[Reals, Reals]], x: Reals, y: Label
     ring = ClearRing(f)
     parameters = [(encode(w, f), encode(b, f)) for w, b in layers]
     right = 0
-    for start in range(0, len(x), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    size = terms.network.rows_at_once(_BLOCK)
+    for start in range(0, len(x), size):
+        block = slice(start, start + size)
         logits = forward(ring, terms.network, parameters, encode(x[block], f)).logits
         right += int((decode(logits, f).argmax(axis=1) == y[block]).sum())
     return right / len(x)

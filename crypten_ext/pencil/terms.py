@@ -20,6 +20,7 @@ from extensions.ring.fixed_point import Reals, check_frac_bits
 
 MESSAGE_BYTES = 4096
 _MOST_FEATURES, _MOST_CLASSES = 1 << 16, 1 << 10
+_MOST_WEIGHTS = 1 << 27
 _MOST_ROWS = 256
 """Of a piece; of models with more values in between than that, as many fewer."""
 
@@ -47,7 +48,7 @@ class _Said:
             if not isinstance(found, Mapping) or set(found) != set(kinds):
                 raise ValueError("other fields")
             values = {name: _KINDS[kinds[name]](found[name]) for name in kinds}
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             advice = "Both sides must have the same version."
             raise ArgumentError(
                 "terms", "malformed", "what the other side states", advice
@@ -111,7 +112,9 @@ class Terms(_Said):
         check_frac_bits(self.frac_bits)
         for name in ("max_grad_norm", "max_feature_norm"):
             check_positive(name, getattr(self, name))
-        _ = self.network  # refuses unknown models
+        if (count := self.spec.parameters) > _MOST_WEIGHTS:  # refuses unknown models, too
+            allowed = f"a model of at most {_MOST_WEIGHTS} weights and biases"
+            raise ArgumentError("model", f"{self.model}, of {count}", allowed)
 
     @property
     def spec(self) -> ModelSpec:
@@ -126,8 +129,9 @@ class Terms(_Said):
     @property
     def piece(self) -> int:
         """Rows that are computed at once, at most: their tuples take a gigabyte of memory."""
-        values = sum(s.inputs for s in self.network.stages if isinstance(s, Activation))
-        return max(1, _MOST_ROWS // max(1, values // _MOST_ROWS))
+        network = self.network
+        values = sum(s.inputs for s in network.stages if isinstance(s, Activation))
+        return network.rows_at_once(max(1, _MOST_ROWS // max(1, values // _MOST_ROWS)))
 
     def in_pieces(self, rows: int) -> int:
         """Returns the least number of rows from there on of which all pieces are equal."""

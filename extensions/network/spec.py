@@ -15,6 +15,7 @@ from extensions.network.models.start_file import is_file, read
 from extensions.ring.fixed_point import Reals
 
 INITIAL_SEED = 20230521
+MOST_FEATURES, MOST_OUTPUTS = 1 << 24, 1 << 16
 
 Start = str
 """Zero, random, or ``file:DIGEST`` (`extensions.network.models.start_file`)."""
@@ -30,11 +31,20 @@ class ModelSpec:
         loss: of training.
         kind: name of an architecture between input and output, or a list of layers of one's own
             (`extensions.network.models.own_layers`); empty for linear layers.
+
+    Raises:
+        ArgumentError: a width out of range.
     """
 
     widths: tuple[int, ...]
     loss: Loss = "sigmoid"
     kind: str = ""
+
+    def __post_init__(self) -> None:
+        first, *others = self.widths
+        if not (1 <= first <= MOST_FEATURES and all(1 <= m <= MOST_OUTPUTS for m in others)):
+            allowed = f"1..{MOST_FEATURES} features, then layers of 1..{MOST_OUTPUTS} outputs"
+            raise ArgumentError("widths", self.widths, allowed)
 
     @classmethod
     def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":

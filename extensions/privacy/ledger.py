@@ -280,7 +280,7 @@ class Ledger:
             opened = list(data["opened"])
         except ArgumentError:
             raise
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ArgumentError(
                 "text", text, "what Ledger.to_json wrote", f"Reading failed: {error!r}."
             ) from error

@@ -135,7 +135,7 @@ class Federation:
         """
         try:
             found = tomllib.loads(path.read_text())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ArgumentError(
                 "federation", str(path), "a TOML file of `pea federation`", str(error)
             ) from error

@@ -11,7 +11,7 @@ from extensions.network.stages.stage import Stage
 Architecture = Callable[[int, int], Sequence[Stage]]
 """Given the features of a record and the number of outputs, returns the stages between them."""
 
-SMALLEST = 16
+SMALLEST, LARGEST = 16, 512
 
 
 def lenet(features: int, outputs: int) -> list[Stage]:
@@ -59,4 +59,7 @@ def _grid(model: str, features: int) -> Grid:
             f"'logistic' or 'mlp:H' for images of {grid.height} x {grid.width}",
             f"Its windows need images of {SMALLEST} x {SMALLEST} at least.",
         )
+    if grid.height > LARGEST:
+        allowed = f"a list of layers for images of {grid.height} x {grid.width}"
+        raise ArgumentError("model", model, allowed, f"Images have at most {LARGEST} x {LARGEST}.")
     return grid

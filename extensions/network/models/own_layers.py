@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, Self
@@ -32,8 +33,8 @@ ACTIVATIONS: Mapping[str, Callable[[], PiecewiseLinear]] = {
 }
 _OF_IMAGES = ("convolution", "average", "largest")
 _MOST_LAYERS, _LARGEST = 64, 4096
-_MOST_ENTRIES, _MOST_WEIGHTS = 1 << 24, 1 << 26
-"""Of a layer's windows, positions times what each holds; and of its weights."""
+_MOST_VALUES, _MOST_WEIGHTS = 1 << 24, 1 << 26
+"""Of a record, padded, in windows and behind layers; and of weights: in all layers together."""
 
 
 class Layers:
@@ -118,6 +119,11 @@ class Layers:
             raise ArgumentError("model", "a list of layers", allowed) from error
 
 
+def is_own(text: str) -> bool:
+    """Whether a model is ``module:function``, which `named` imports and calls."""
+    return bool(text.partition(":")[2]) and not text.startswith((PREFIX, "mlp:"))
+
+
 def named(text: str) -> str:
     """Returns the name of a model: that of ``module:function`` is the list that it makes.
 
@@ -126,7 +132,7 @@ def named(text: str) -> str:
     Raises:
         ArgumentError: there is no such function, or it makes none.
     """
-    if not text.partition(":")[2] or text.startswith((PREFIX, "mlp:")):
+    if not is_own(text):
         return text
     layers = Layers()
     own_function("model", text)(layers)
@@ -208,15 +214,18 @@ def stages_of(text: str, features: int, outputs: int) -> list[Stage]:
         ArgumentError: as `checked`; or a layer does not fit what comes before it.
     """
     sketch = Sketch(Grid.square(features, model="layers") if takes_images(text) else features)
-    _sketch(sketch, checked(text))
+    left = _Left(_MOST_VALUES, _MOST_WEIGHTS)
+    _sketch(sketch, left, checked(text))
+    left.take(sketch, "linear", {"outputs": outputs})
     sketch.linear(outputs)
     return sketch.stages
 
 
-def _sketch(sketch: Sketch, entries: Iterable[tuple[str, dict[str, Any]]]) -> None:
+def _sketch(sketch: Sketch, left: _Left, entries: Iterable[tuple[str, dict[str, Any]]]) -> None:
     for name, values in entries:
         if name == _RESIDUAL:
-            sketch.beside(lambda same: same, partial(_sketch, entries=values["layers"]))
+            inner = partial(_sketch, left=left, entries=values["layers"])
+            sketch.beside(lambda same: same, inner)
             continue
         given: dict[str, Any] = {
             key: tuple(size) if isinstance(size, list) else size for key, size in values.items()
@@ -224,22 +233,44 @@ def _sketch(sketch: Sketch, entries: Iterable[tuple[str, dict[str, Any]]]) -> No
         if name == "activation":
             sketch.activation(ACTIVATIONS[given["function"]]())
         else:
-            _check_size(sketch, name, given)
+            left.take(sketch, name, given)
             getattr(sketch, name)(**given)
 
 
-def _check_size(sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
-    """Returns only if what the layer takes of memory is within bounds, before any is taken."""
-    inputs, entries = sketch.size, 0
-    if name in _OF_IMAGES and sketch.grid is not None:
-        grid = sketch.grid
-        kernel, padding = pair(given["kernel"]), pair(given.get("padding", 0))
-        stride = pair(given.get("stride") or (1 if name == "convolution" else kernel))
-        sides = zip((grid.height, grid.width), stride, padding, strict=True)
-        positions = prod((side + 2 * pad) // max(1, step) + 1 for side, step, pad in sides)
-        inputs = grid.channels * prod(kernel)
-        entries = positions * inputs
-    weights = inputs * given.get("channels", given.get("outputs", 0))
-    if entries > _MOST_ENTRIES or weights > _MOST_WEIGHTS:
-        allowed = f"of at most {_MOST_ENTRIES} entries of windows, and {_MOST_WEIGHTS} weights"
-        raise ArgumentError("model", f"{name} {dict(given)}", allowed)
+@dataclass
+class _Left:
+    """What layers may still take.
+
+    Attributes:
+        values: of a record.
+        weights: of the network.
+    """
+
+    values: int
+    weights: int
+
+    def take(self, sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
+        """Returns only if what a layer takes is left, before any memory is taken for it.
+
+        Raises:
+            ArgumentError: it is not.
+        """
+        inputs, outputs = sketch.size, given.get("channels", given.get("outputs", 0))
+        values = outputs
+        if name in _OF_IMAGES and sketch.grid is not None:
+            grid = sketch.grid
+            kernel, padding = pair(given["kernel"]), pair(given.get("padding", 0))
+            stride = pair(given.get("stride") or (1 if name == "convolution" else kernel))
+            shape = grid.height, grid.width
+            padded = [side + 2 * pad for side, pad in zip(shape, padding, strict=True)]
+            steps = zip(padded, stride, strict=True)
+            positions = prod(side // max(1, step) + 1 for side, step in steps)
+            inputs = grid.channels * prod(kernel)
+            behind = outputs or grid.channels
+            values = grid.channels * prod(padded) + positions * (inputs + behind)
+        self.values -= values
+        self.weights -= inputs * outputs
+        if min(self.values, self.weights) < 0:
+            allowed = f"of layers with at most {_MOST_VALUES} values of a record in windows and "
+            allowed += f"behind them, and {_MOST_WEIGHTS} weights"
+            raise ArgumentError("model", f"{name} {dict(given)}", allowed)

@@ -131,6 +131,11 @@ class Window:
         """Points of a window."""
         return math.prod(self.kernel)
 
+    @property
+    def values(self) -> int:
+        """What all windows hold together."""
+        return self.positions * self.points * self.grid.channels
+
     @cached_property
     def places(self) -> Integers:
         """The places in a row of what windows hold, (positions, channels, points)."""

@@ -34,6 +34,11 @@ class Pooling(Stage):
         return self.window.positions * self.window.grid.channels
 
     @property
+    def values(self) -> int:
+        """Those of its windows, if these are more."""
+        return max(super().values, self.window.values)
+
+    @property
     def _places(self) -> Integers:
         """Those of each output's points, (outputs, points)."""
         return self.window.places.reshape(self.outputs, self.window.points)

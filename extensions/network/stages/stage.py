@@ -48,6 +48,11 @@ class Stage(ABC):
         """Values of a record that are compared at once."""
         return 0
 
+    @property
+    def values(self) -> int:
+        """Values of a record that it has in memory at once."""
+        return max(self.inputs, self.outputs)
+
     @abstractmethod
     def bound(self, before: Bound) -> Bound:
         """Returns the bound of what it returns, given that of its input."""

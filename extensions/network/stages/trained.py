@@ -190,6 +190,11 @@ class Convolution(Trained):
             raise ArgumentError("groups", self.groups, allowed)
 
     @property
+    def values(self) -> int:
+        """Those of its windows, if these are more."""
+        return max(super().values, self.window.values)
+
+    @property
     def layers(self) -> int:  # type: ignore[override]
         """A layer a group."""
         return self.groups

@@ -1,17 +1,16 @@
 """A party's own .npz file: training and held-out records, readable by their owner alone."""
 
 import json
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions import durable
 from extensions.errors import ArgumentError
+from extensions.npz import read_npz
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import KINDS, Kind, RawSplit, Recipe, Split, kind_of
 
@@ -63,9 +62,8 @@ def read_classes(path: Path) -> int | None:
     if not path.is_file():
         raise ArgumentError("records", str(path), "an existing .npz file")
     try:
-        with np.load(path, allow_pickle=False) as loaded:
-            return int(loaded["classes"]) if "classes" in loaded else None
-    except (TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error):
+        return int(read_npz(path, ["classes"])["classes"])
+    except (KeyError, TypeError, ValueError):
         return None  # `read_raw_file` says what is wrong
 
 
@@ -107,12 +105,10 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
     if not path.is_file():
         raise ArgumentError("records", str(path), "an existing .npz file")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
-            arrays = {name: loaded[name] for name in NAMES}
-            recipe = dict(json.loads(str(loaded[_RECIPE]))) if _RECIPE in loaded.files else {}
-            if UNITS in loaded:
-                arrays[UNITS] = loaded[UNITS]
-    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
+        loaded = read_npz(path, (*NAMES, UNITS, _RECIPE))
+        recipe = dict(json.loads(str(loaded.pop(_RECIPE, "{}"))))
+        arrays = {name: loaded[name] for name in NAMES} | loaded
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         allowed = f"an .npz file with arrays {', '.join(NAMES)}"
         raise ArgumentError("records", str(path), allowed) from error
     shapes = {name: array.shape for name, array in arrays.items()}

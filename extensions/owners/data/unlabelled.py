@@ -1,16 +1,15 @@
 """Records without labels, of which a model is to say what they are."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from extensions.errors import ArgumentError
+from extensions.npz import read_npz
 from extensions.owners.data.records import Raw, kind_of
-from extensions.owners.data.tables import is_table, read_cells, read_features, read_texts
+from extensions.owners.data.tables import is_table, naming, read_cells, read_features, read_texts
 from extensions.owners.schema import Schema, encode_features
 
 ARRAYS = ("x", "test_x")
@@ -50,7 +49,9 @@ def read_unlabelled(
     if not is_table(path):
         return Unlabelled(x=_read_array(path))
     if schema is not None:
-        x, clipped = encode_features(schema, read_cells(path))
+        table = read_cells(path, schema.separator)
+        with naming(path):
+            x, clipped = encode_features(schema, table)
         return Unlabelled(x=x, clipped=clipped)
     if text is not None:
         return Unlabelled(x=read_texts(path, text))
@@ -65,13 +66,9 @@ def _read_array(path: Path) -> Raw:
         raise ArgumentError("records", str(path), "an existing .npz, .csv or .parquet file")
     allowed = f"an .npz file with the records in an array {' or '.join(ARRAYS)}"
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            name = next(name for name in ARRAYS if name in arrays.files)
-            x: Raw = arrays[name]
-    except (
-        *(AttributeError, KeyError, StopIteration, TypeError, ValueError),
-        *(OSError, EOFError, BadZipFile, zlib.error),
-    ) as error:
+        arrays = read_npz(path, ARRAYS)
+        x: Raw = arrays[next(name for name in ARRAYS if name in arrays)]
+    except (StopIteration, ValueError) as error:
         raise ArgumentError("records", str(path), allowed) from error
     if x.dtype.kind == "U":
         x = x.astype(object)

@@ -12,6 +12,7 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
+from extensions.npz import read_npz
 from extensions.ring.fixed_point import Integers
 
 _MAGIC = b"pea checkpoint 4\n"
@@ -137,23 +138,29 @@ def read(path: Path, rank: int) -> Checkpoint:
         raise ArgumentError("checkpoint", str(path), "a file that can be read") from error
     start = len(_MAGIC) + hashlib.sha256().digest_size
     body = content[start:]
-    if content[:start] != _MAGIC + hashlib.sha256(body).digest():
+    try:
+        if content[:start] != _MAGIC + hashlib.sha256(body).digest():
+            raise ValueError("its digest is another")
+        found = _checkpoint(read_npz(io.BytesIO(body)))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(
             "checkpoint",
             str(path),
             "an undamaged checkpoint of this version",
             "Remove it to resume from the one before, if all parties have that.",
-        )
-    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-        fields = json.loads(arrays[_HEADER].tobytes())
-        for kind, prefix in _ARRAYS.items():
-            names = [name for name in arrays.files if name.startswith(prefix)]
-            fields[kind] = {name.removeprefix(prefix): arrays[name] for name in names}
-    for name in ("resumed", "recipients"):
-        fields[name] = tuple(fields[name])
-    found = Checkpoint(**fields)
+        ) from error
     if found.rank != rank:
         raise ArgumentError(
             "checkpoint", f"{path} of party {found.rank}", f"a file of party {rank}"
         )
     return found
+
+
+def _checkpoint(arrays: Mapping[str, Any]) -> Checkpoint:
+    fields = json.loads(arrays[_HEADER].tobytes())
+    for kind, prefix in _ARRAYS.items():
+        names = [name for name in arrays if name.startswith(prefix)]
+        fields[kind] = {name.removeprefix(prefix): arrays[name] for name in names}
+    for name in ("resumed", "recipients"):
+        fields[name] = tuple(fields[name])
+    return Checkpoint(**fields)

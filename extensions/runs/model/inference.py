@@ -17,7 +17,7 @@ from extensions.runs.model.header import Header
 
 _FRAC_BITS = 20
 _AT_ONCE = 256
-"""Records whose windows lie in memory at a time."""
+"""Most records whose windows lie in memory at a time."""
 
 
 def logits_of(model: OpenedModel, features: Reals) -> Reals:
@@ -52,9 +52,10 @@ def _by_stages(model: OpenedModel, features: Reals) -> Reals:
         (encode(weight, _FRAC_BITS), encode(bias, _FRAC_BITS)) for weight, bias in model.parameters
     ]
     rows = encode(features, _FRAC_BITS)
+    size = network.rows_at_once(_AT_ONCE)
     parts = [
-        forward(ring, network, parameters, rows[start : start + _AT_ONCE]).logits
-        for start in range(0, len(rows), _AT_ONCE)
+        forward(ring, network, parameters, rows[start : start + size]).logits
+        for start in range(0, len(rows), size)
     ]
     return decode(np.concatenate(parts), _FRAC_BITS)
 

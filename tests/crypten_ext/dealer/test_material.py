@@ -12,6 +12,7 @@ import torch
 
 from crypten_ext.dealer import Header, Material, prepare
 from crypten_ext.dealer.client import Client
+from crypten_ext.dealer.material import _HEADER_AT, LENGTH
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from crypten_ext.run.preparation import whole_run
@@ -19,6 +20,7 @@ from extensions.errors import ArgumentError, MaterialError, PeaError
 from extensions.owners.data import write_private
 from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
+from tests.helpers.bombs import LARGE, peak
 from tests.helpers.commands import pea, report_of
 
 pytestmark = pytest.mark.usefixtures("imported")
@@ -190,6 +192,41 @@ def test_a_file_cut_in_its_header_is_refused(tmp_path: Path, kept: int):
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ArgumentError, match="must be an undamaged file"):
         Material(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "[" * 100_000,
+        "[]",
+        '{"run": "a"}',
+        '{"run": "a", "rank": "0", "parties": 3, "tuples": 3, "settings": {}}',
+        '{"run": "a", "rank": 0, "parties": 3, "tuples": 3, "settings": []}',
+    ],
+)
+def test_a_header_that_is_none_is_refused_by_one_error(tmp_path: Path, header: str):
+    path = files(tmp_path)[0]
+    before = path.read_bytes()[:_HEADER_AT]
+    path.write_bytes(before + LENGTH.pack(len(header)) + header.encode())
+    with pytest.raises(ArgumentError, match="must be an undamaged file"):
+        Material(path)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_frame_takes_no_more_memory_than_the_file_has_bytes(tmp_path: Path, rank: int):
+    path = files(tmp_path)[rank]
+    content = bytearray(path.read_bytes())
+    material = Material(path)
+    material.finish()
+    at = material._frames_at
+    content[at : at + LENGTH.size] = LENGTH.pack(2**32 - 1)
+    path.write_bytes(content)
+
+    def refused() -> None:
+        with pytest.raises(MaterialError, match="is damaged"):
+            deal(path)
+
+    assert peak(refused) < LARGE
 
 
 def test_a_file_cut_among_its_frames_ends_the_run(tmp_path: Path):

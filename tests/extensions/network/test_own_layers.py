@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from extensions.network.models.own_layers import PREFIX, Layers, named, stages_o
 from extensions.network.sketch import Sketch
 from extensions.network.spec import ModelSpec
 from extensions.network.stages.grid import Grid
+from tests.helpers.bombs import LARGE, peak
 
 MODULE = """
 def net(layers):
@@ -125,3 +127,42 @@ def test_what_a_stranger_wrote_is_a_list_of_layers_or_refused(listed: str):
 def test_layers_that_do_not_fit_or_take_too_much_are_refused_before_memory_is(layers: Layers):
     with pytest.raises(ArgumentError):
         ModelSpec.parse(layers.text(), 256, 10).network  # noqa: B018
+
+
+def repeated(times: int, **values: int) -> Layers:
+    layers = Layers()
+    for _ in range(times):
+        layers.largest(3, stride=1, padding=1, **values)
+    return layers
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        Layers().average(1, stride=4096, padding=4096),
+        Layers().convolution(1, 1, stride=4096, padding=(4096, 0)).average(1),
+        Layers().convolution(4096, 1).average(1),
+        repeated(64),
+        Layers().residual(lambda branch: repeated(60).entries and branch.largest(64, stride=1)),
+        Layers().linear(4096).linear(4096).linear(4096).linear(4096).linear(4096),
+    ],
+    ids=["padding", "padding down", "channels", "many layers", "a branch", "weights"],
+)
+@pytest.mark.parametrize("features", [256 * 256, 3 * 144 * 144])
+def test_all_layers_together_are_bounded_before_memory_is_taken(layers: Layers, features: int):
+    """A list of 500 bytes, of somebody else, is refused or takes little."""
+    text = layers.text()
+
+    def parsed() -> None:
+        with suppress(ArgumentError):
+            ModelSpec.parse(text, features, 1 << 10).network  # noqa: B018
+
+    assert len(text) < 4096
+    assert peak(parsed) < LARGE
+
+
+@pytest.mark.parametrize("model", ["lenet", "cnn"])
+def test_named_networks_take_images_up_to_a_size(model: str):
+    assert ModelSpec.parse(model, 512 * 512, 2).network.widths[0] == 512 * 512
+    with pytest.raises(ArgumentError, match=f"^model = '{model}'"):
+        ModelSpec.parse(model, 513 * 513, 2).network  # noqa: B018

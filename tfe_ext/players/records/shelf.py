@@ -4,16 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
 from extensions.errors import ArgumentError
+from extensions.npz import read_npz
 from extensions.owners.data import write_private
 from extensions.protocols.host import unnamed
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints
 from extensions.runs.model import Header, SharedModel, check_free, path_of, write_shares
+from extensions.runs.model.shares import RANK
 
 _OF_A_RUN = ("check", "settle", "write", "charge", "store", "mark", "result", "complete")
 ON_THE_SHELF = ("vacant", "keep", *_OF_A_RUN, "save", "put", "get")
@@ -34,23 +35,27 @@ def _of(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
 
 
 def put(folder: Path, rank: int, facts: Mapping[str, Any], arrays: Mapping[str, Integers]) -> Path:
-    """Returns where a server's share of a model is written, with `FACTS`."""
-    return write_private(path_of(folder, rank), **facts, **arrays)
+    """Returns where a server's share of a model is written, with `FACTS` and its rank."""
+    return write_private(path_of(folder, rank), **facts, **{RANK: rank}, **arrays)
 
 
 def get(folder: Path, rank: int) -> dict[str, Any]:
-    """Returns all that `put` wrote.
+    """Returns all that `put` wrote but the rank, which files of earlier versions do not have.
 
     Raises:
-        ArgumentError: the file cannot be read.
+        ArgumentError: the file cannot be read, or is another server's.
     """
     path = path_of(folder, rank)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        found = read_npz(path)
+    except ValueError as error:
         allowed = "a file that save_shares wrote"
         raise ArgumentError("folder", str(path), allowed, str(error)) from error
+    own = np.asarray(found.pop(RANK, rank)).tolist()
+    if own != rank:
+        given = f"{path}, the share of server {own}"
+        raise ArgumentError("folder", given, f"the share of server {rank}")
+    return found
 
 
 class Shelf:
