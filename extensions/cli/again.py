@@ -74,7 +74,7 @@ def load_again(context: typer.Context, path: Path | None) -> Again:
         return Again(context, None, {})
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError("again", str(path), "a report", f"{error}.") from error
     options = report.get(OPTIONS) if isinstance(report, dict) else None
     if not isinstance(options, dict):

@@ -9,6 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from extensions.errors import ArgumentError
+from extensions.network.models.own_layers import is_own
+from extensions.owners.features import names_function
+
+TYPED = "pea: typed"
+"""Where the context of a command has what was typed, by parameter."""
+_NAMES_CODE = {"features": names_function, "model": is_own}
+"""Of values of these options, whether they name a function, which is then imported and called."""
 
 
 def load_options(context: typer.Context, path: Path | None) -> Path | None:
@@ -24,7 +31,7 @@ def load_options(context: typer.Context, path: Path | None) -> Path | None:
         return None
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError("config", str(path), "a file of TOML", f"{error}.") from error
     found = by_parameter(context, "config", path.name, given)
     context.default_map = {**(context.default_map or {}), **found}
@@ -43,7 +50,8 @@ def by_parameter(
         given: values by the options' names, with hyphens or underscores.
 
     Raises:
-        ArgumentError: an unknown option, with the nearest one, or a value of another kind.
+        ArgumentError: an unknown option, with the nearest one, a value of another kind, or a
+            function that would be imported, unless the user types that option.
     """
     parameters: dict[str, Any] = {
         option.removeprefix("--"): parameter
@@ -60,6 +68,12 @@ def by_parameter(
                 argument, f"{file}, {key}", "an option of this command", f"Nearest: {near[0]}."
             )
         _check(argument, f"{file}, {key}", value, parameters[option])
+        if parameters[option].name in context.meta.get(TYPED, ()):
+            continue
+        if isinstance(value, str) and _NAMES_CODE.get(option, lambda _: False)(value):
+            allowed = "a built-in one: a file never says what runs"
+            advice = f"Type it, if you trust that function: --{option} {value}"
+            raise ArgumentError(argument, f"{file}, {key} = {value}", allowed, advice)
         defaults[parameters[option].name] = value
     return defaults
 

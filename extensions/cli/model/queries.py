@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from extensions.cli import console
-from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
+from extensions.cli.model.recipe import GivenFeatures, as_in_training
 from extensions.cli.model.shares import OwnRows, Party
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.options import Writes
 from extensions.owners.data import Columns, is_table, read_unlabelled
-from extensions.owners.origin import FeatureExtraction
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model import (
     Header,
+    check_there,
     check_width,
     logits_of,
     read_opened,
@@ -56,11 +56,15 @@ class Query:
         """Returns only if there is one model, and records if there is an answer.
 
         Raises:
-            ArgumentError: there is not.
+            ArgumentError: there is not, or the model's file is not there.
         """
         if (self.model is None) == (self.shares is None):
             given = (_text(self.model), _text(self.shares))
             raise ArgumentError("model, shares", given, "exactly one of them given")
+        if self.model is not None:
+            check_there("model", self.model)
+        elif self.shares is not None and not self.shares.is_dir():
+            check_there("shares", self.shares)
         alone = self.shares is not None and self.shares.is_file()
         if (self.records is None) != (self.out is None) or not (alone or self.records):
             allowed = "both given; both left out only by a party that brings its share alone"
@@ -70,7 +74,7 @@ class Query:
 
 def predict(
     query: Query,
-    extraction: Annotated[FeatureExtraction, Options(without=FROM_THE_MODEL)],
+    given: GivenFeatures,
     computing: Annotated[Computing, Options("From shares")],
     meeting: Annotated[Meeting | None, Options("From shares, each party by hand")],
     text: Text = None,
@@ -85,13 +89,13 @@ def predict(
         opened = read_opened(query.model)
         header, features = opened.header, None
         if query.records is not None:
-            features = features_for(header, query.records, extraction, text)
+            features = features_for(header, query.records, given, text)
             _write(header, logits_of(opened, features), query.out)
         return
     party = Party(query.shares, meeting, computing)
     features = None
     if query.records is not None:
-        features = features_for(party.header, query.records, extraction, text)
+        features = features_for(party.header, query.records, given, text)
         check_width(party.header, features)
     own = {} if features is None else {query.owner: OwnRows(x=features)}
     found = party.ask(Request(task="predict"), own)
@@ -119,22 +123,20 @@ def export(
     typer.echo(f"{path} {path.stat().st_size} bytes")
 
 
-def features_for(
-    header: Header, records: Path, extraction: FeatureExtraction, text: str | None
-) -> Reals:
+def features_for(header: Header, records: Path, given: GivenFeatures, text: str | None) -> Reals:
     """Returns the features that a model takes of an owner's records.
 
     Args:
         header: of the model.
         records: file of the records.
-        extraction: weights and cache alone; the rest is the model's.
+        given: how they are extracted here.
         text: column of a table's texts, if records are texts.
 
     Raises:
         ArgumentError: other records than the model takes, or of `as_in_training`.
         MissingExtraError: what the extractor needs is not installed.
     """
-    extraction = as_in_training(header, extraction)
+    extraction = as_in_training(header, given)
     Columns(text=text).check(tables=is_table(records), schema=header.schema is not None)
     text = text or header.text
     own = read_unlabelled(records, columns=header.columns, text=text, schema=header.schema)

@@ -1,10 +1,13 @@
 """How records become the features that a model was trained on."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
 
 from extensions.cli import console
+from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
+from extensions.owners.features import names_file, names_function
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.model import FEATURE, Header
 
@@ -12,27 +15,60 @@ FROM_THE_MODEL = ("features", "max_feature_norm")
 """Fields of `FeatureExtraction` that a model says."""
 
 
-def as_in_training(header: Header, given: FeatureExtraction) -> FeatureExtraction:
+@dataclass(frozen=True, kw_only=True)
+class GivenFeatures:
+    """How the features that a model takes are extracted here.
+
+    Attributes:
+        features: the model's extractor, which you name if it is a function of your own,
+            module:function, or a file, tflite:PATH: a model's file never says what runs here.
+        extraction: weights and cache alone.
+    """
+
+    features: str | None = None
+    extraction: Annotated[FeatureExtraction, Options(without=FROM_THE_MODEL)] = field(
+        default_factory=FeatureExtraction
+    )
+def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
     """Returns the extraction of the training; another version of what it is built on is told.
 
     Args:
         header: of the model.
-        given: weights and cache alone; the rest is the model's.
+        given: by the user.
+
+    Guarantees:
+        No function is imported, and no file opened, that a header names: the user names it too.
+        None is called whose digest is not the header's.
 
     Raises:
-        ArgumentError: an extractor that differs from that of the training in more than the version
-            of what it is built on.
+        ArgumentError: the user has not named it; or an extractor that differs from that of the
+            training in more than the version of what it is built on.
         MissingExtraError: what the extractor needs is not installed.
     """
-    said = {name: getattr(header, name) for name in FROM_THE_MODEL}
-    extraction = replace(given, **said)
+    theirs = header.features
+    if given.features is None and (names_function(theirs) or names_file(theirs)):
+        raise ArgumentError(
+            "features",
+            None,
+            f"named by you, since the model's are {theirs!r}, which a model's file does not run",
+            "Give --features module:function, or --features tflite:PATH, if you trust what it is.",
+        )
+    extraction = replace(
+        given.extraction,
+        features=theirs if given.features is None else given.features,
+        max_feature_norm=header.max_feature_norm,
+    )
     _check_identity(header, extraction)
     return extraction
 
 
 def _check_identity(header: Header, extraction: FeatureExtraction) -> None:
-    stated = extraction.statement.items()
-    here = {name.removeprefix(FEATURE): value for name, value in stated if FEATURE in name}
+    stated = extraction.statement
+    if stated["features"] != header.features:
+        allowed = f"{header.features!r}, from which the model learnt"
+        raise ArgumentError("features", stated["features"], allowed)
+    parts = stated.items()
+    here = {name.removeprefix(FEATURE): value for name, value in parts if FEATURE in name}
     for name in sorted(header.identity.keys() | here.keys()):
         then, now = header.identity.get(name), here.get(name)
         if then == now:

@@ -3,6 +3,15 @@
 from extensions.owners.features.cache import Cache
 from extensions.owners.features.extraction import check_kind, extract, rows_of
 from extensions.owners.features.extractor import Extractor
-from extensions.owners.features.registry import find
+from extensions.owners.features.registry import find, names_file, names_function
 
-__all__ = ["Cache", "Extractor", "check_kind", "extract", "find", "rows_of"]
+__all__ = [
+    "Cache",
+    "Extractor",
+    "check_kind",
+    "extract",
+    "find",
+    "names_file",
+    "names_function",
+    "rows_of",
+]

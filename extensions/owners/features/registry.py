@@ -24,6 +24,21 @@ ALLOWED = (
 )
 _JOINT = re.compile(rf"(?<=.)\+(?=(?:backbone|{'|'.join(BUILT_IN)})(?:[:,+]|$)|[A-Za-z_][\w.]*:)")
 """A plus before another extractor; one in a path is none."""
+_MOST_PARTS = 16
+
+
+def names_function(text: str) -> bool:
+    """Whether `find` would import a function of somebody's own."""
+    return not _heads(text) <= {"backbone", *BUILT_IN}
+
+
+def names_file(text: str) -> bool:
+    """Whether `find` would open a file of somebody's own."""
+    return "tflite" in _heads(text)
+
+
+def _heads(text: str) -> set[str]:
+    return {re.split("[:,]", name)[0] for name in _JOINT.split(text)}
 
 
 def find(text: str, weights: Path | None = None) -> Extractor:
@@ -43,6 +58,9 @@ def find(text: str, weights: Path | None = None) -> Extractor:
         MissingExtraError: what it needs is not installed; the message has the pip command.
     """
     names = _JOINT.split(text)
+    if len(names) > _MOST_PARTS:
+        allowed = f"at most {_MOST_PARTS} joined by +"
+        raise ArgumentError("features", f"{len(names)} extractors", allowed)
     backbones = [name for name in names if re.match(r"backbone\b", name)]
     if weights is not None and len(backbones) != 1:
         allowed = "None, except for --features backbone, one of them"

@@ -3,6 +3,7 @@
 from extensions.runs.model.files import (
     MODEL_FILE,
     OpenedModel,
+    check_there,
     header_array,
     read_opened,
     whitening_arrays,
@@ -15,6 +16,7 @@ from extensions.runs.model.shares import (
     SharedModel,
     path_of,
     paths_in,
+    read_own,
     read_shares,
     write_shares,
 )
@@ -29,6 +31,7 @@ __all__ = [
     "SharedModel",
     "Shelves",
     "check_free",
+    "check_there",
     "check_width",
     "header_array",
     "header_of",
@@ -36,6 +39,7 @@ __all__ = [
     "path_of",
     "paths_in",
     "read_opened",
+    "read_own",
     "read_shares",
     "scores_of",
     "whitening_arrays",

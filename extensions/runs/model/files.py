@@ -1,16 +1,15 @@
 """Models on disk: NumPy reads them, without pickles; the array ``header`` is one text of JSON."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
+from extensions.npz import read_npz
 from extensions.owners.data import write_private
 from extensions.protocols.host import named, pairs, unnamed
 from extensions.protocols.sums.whitening import Whitening
@@ -24,11 +23,6 @@ WHITENING = ("whitening_diagonal", "whitening_upper")
 """What was opened of a whitening (`extensions.protocols.sums.whitening.Whitening.parts`)."""
 SHARED = "save"
 """An array that files of shares have, and no others."""
-
-_FAILURES = (
-    *(AttributeError, KeyError, TypeError, ValueError),
-    *(OSError, EOFError, BadZipFile, zlib.error),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +83,16 @@ def read_opened(path: Path) -> OpenedModel:
     return OpenedModel(header=header, parameters=pairs(parts), whitening=whitening)
 
 
+def check_there(argument: str, path: Path) -> None:
+    """Returns only if there is such a file.
+
+    Raises:
+        ArgumentError: there is not.
+    """
+    if not path.is_file():
+        raise ArgumentError(argument, str(path), "an existing .npz file of `pea train --save`")
+
+
 def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
     """Returns the arrays of an .npz file.
 
@@ -99,13 +103,11 @@ def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
     Raises:
         ArgumentError: no such file, or one that is damaged.
     """
-    if not path.is_file():
-        raise ArgumentError(argument, str(path), "an existing .npz file of `pea train --save`")
+    check_there(argument, path)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except _FAILURES as error:
-        raise ArgumentError(argument, str(path), "an undamaged .npz file") from error
+        return read_npz(path)
+    except ValueError as error:
+        raise ArgumentError(argument, str(path), "an undamaged .npz file", f"{error}.") from error
 
 
 def header_in(argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) -> Header:

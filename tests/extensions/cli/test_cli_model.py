@@ -160,7 +160,8 @@ def test_images_become_features_and_agree_with_what_was_trained_on(features, tmp
     options = ("--features", features, "--no-feature-cache")
     model = trained(tmp_path, "--data", f"npz:{raw}", *options)
     assert str(EXTRACTORS) not in read_opened(model).header.features
-    found = predicted(tmp_path, model, raw, "--no-feature-cache")
+    named = ("--features", features) if "tflite" in features else ()
+    found = predicted(tmp_path, model, raw, "--no-feature-cache", *named)
     ready = tmp_path / "features.npz"
     done = pea("features", "--records", raw, "--classes", 10, "--out", ready, *options)
     assert done.returncode == 0, done.stderr

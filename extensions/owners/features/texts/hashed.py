@@ -4,9 +4,9 @@ from importlib.metadata import version
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
+from extensions.owners.features.sines import check_width
 
 WIDTH = 512
 BUCKETS = 2**20
@@ -27,9 +27,7 @@ def make(argument: str | None) -> Extractor:
     Raises:
         ArgumentError: a width out of range.
     """
-    if argument is not None and not (argument.isdecimal() and 1 <= int(argument) <= 2**14):
-        raise ArgumentError("features", f"hashed:{argument}", "hashed:WIDTH with 1..16384 features")
-    width = WIDTH if argument is None else int(argument)
+    width = WIDTH if argument is None else check_width("hashed", argument)
     draws = np.random.default_rng(FOLDING_SEED)
     signs = draws.choice(np.array([-1.0, 1.0], dtype=np.float32), BUCKETS)
     places = draws.integers(0, width, BUCKETS)
