@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
 from extensions.owners.data import Outline, Recipe, Split
 from extensions.protocols import pea
@@ -240,7 +241,9 @@ def _run(
     header = header_of(config, report, recipe, held_out.features, whitening)
     if save is not None and not parameters:
         save(shares_of(host, model, name, header, keep, whitening))
-    keep.complete(report, {**parameters, **whitening_arrays(whitening)} if parameters else {})
+    chosen = {OWES: True} if header.chosen_by_counts else {}
+    found = {**parameters, **whitening_arrays(whitening), **chosen} if parameters else {}
+    keep.complete(report, found)
     if not parameters:
         return {**report, "parameters": None, "header": None, "whitening": None}
     return {

@@ -7,6 +7,7 @@ and kept in files, say which weights these are, and not where somebody has them.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,21 +19,47 @@ import numpy as np
 from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.machine import cache_home
+from extensions.npz import read_npz
 from extensions.ring.fixed_point import Reals
 
-PREFIX = "file:"
+PREFIX, COUNTED = "file:", "file-chosen-by-counts:"
+CHOSEN_BY_COUNTS = ("local-accuracy", "local")
+"""Starts that depend on exact counts of held-out records."""
+HEADER, OWES = "header", "chosen_by_counts"
+"""Array of a saved model that tells of its run, and what it says there of such a start.
+
+Without a header an array of the latter name says so: what checkpoints leave of an opened model.
+"""
 _NAME = re.compile(r"(weight|bias)_\d{1,3}")
 
 
 def is_file(init: str | None) -> bool:
     """Whether training starts from a file's weights."""
-    return init is not None and re.fullmatch(PREFIX + "[0-9a-f]{64}", init) is not None
+    return re.fullmatch(f"({PREFIX}|{COUNTED})[0-9a-f]{{64}}", init or "") is not None
+
+
+def owes(init: str | None) -> bool:
+    """Whether a start was chosen by exact counts of held-out records, itself or through a file."""
+    return init in CHOSEN_BY_COUNTS or (init is not None and init.startswith(COUNTED))
+
+
+def model_owes(header: Mapping[str, Any]) -> bool:
+    """Whether the start of a saved model was, and so the model: its noised counts are not private.
+
+    Args:
+        header: of the model. One that does not say it, of an earlier version, owes also where it
+            was started from a file, of which it knows nothing.
+    """
+    told = header.get(OWES)
+    init = header["run"].get("init")
+    return bool(told) if told is not None else owes(init) or is_file(init)
 
 
 def kept(text: str) -> str:
     """Returns ``file:DIGEST`` for the path of an .npz file, and any other text as it is.
 
-    Its arrays ``weight_i`` and ``bias_i`` are kept in the user's cache.
+    Its arrays ``weight_i`` and ``bias_i`` are kept in the user's cache. If it is a saved model that
+    `model_owes`, `COUNTED` takes the place of ``file:``; weights without a header are public.
 
     Raises:
         ArgumentError: a file that holds no such arrays of finite numbers.
@@ -40,8 +67,8 @@ def kept(text: str) -> str:
     path = Path(text)
     if path.suffix != ".npz":
         return text
-    arrays = _arrays(path)
-    init = PREFIX + _digest(arrays)
+    arrays, counted = _arrays(path)
+    init = (COUNTED if counted else PREFIX) + _digest(arrays)
     copy = _place(init)
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -65,8 +92,8 @@ def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals
     if not path.exists():
         advice = "Give the file itself on every host: --init PATH."
         raise ArgumentError("init", init, "weights that this host has been given", advice)
-    arrays = _arrays(path)
-    if PREFIX + _digest(arrays) != init:
+    arrays, _ = _arrays(path)
+    if not init.endswith(_digest(arrays)):
         raise ArgumentError("init", init, f"those in {path}, which was altered", "Remove it.")
     given = [arrays[f"weight_{i}"].shape for i in range(len(arrays) // 2)]
     biases = [arrays[f"bias_{i}"].shape for i in range(len(given))]
@@ -76,12 +103,14 @@ def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals
     return [(arrays[f"weight_{i}"], arrays[f"bias_{i}"]) for i in range(len(given))]
 
 
-def _arrays(path: Path) -> dict[str, Reals]:
+def _arrays(path: Path) -> tuple[dict[str, Reals], bool]:
+    """The weights and biases of a file, and whether it is a model that `model_owes`."""
     allowed = "an .npz file of weight_0, bias_0, ..., such as `pea train --save` writes"
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            found = {name: held[name] for name in held.files if _NAME.fullmatch(name)}
+        held = read_npz(path)
+        found = {name: each for name, each in held.items() if _NAME.fullmatch(name)}
         arrays = {name: np.asarray(each, dtype=np.float64) for name, each in found.items()}
+        counted = OWES in held or _owes(str(held.get(HEADER, "")))
     except Exception as error:
         raise ArgumentError("init", str(path), allowed) from error
     layers = range(len(arrays) // 2)
@@ -89,7 +118,15 @@ def _arrays(path: Path) -> dict[str, Reals]:
     reals = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in found.values())
     if not arrays or set(arrays) != names or not reals:
         raise ArgumentError("init", str(path), allowed, "Its values must be finite real numbers.")
-    return arrays
+    return arrays, counted
+
+
+def _owes(header: str) -> bool:
+    """Whether a text is the header of a model that `model_owes`."""
+    try:
+        return model_owes(json.loads(header))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return False
 
 
 def _digest(arrays: Mapping[str, Any]) -> str:
@@ -102,4 +139,4 @@ def _digest(arrays: Mapping[str, Any]) -> str:
 
 
 def _place(init: str) -> Path:
-    return cache_home() / "starts" / f"{init.removeprefix(PREFIX)}.npz"
+    return cache_home() / "starts" / f"{init.rpartition(':')[2]}.npz"

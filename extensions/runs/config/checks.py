@@ -5,9 +5,9 @@ from typing import get_args
 from extensions.checks import check_not_negative, check_positive, check_weights
 from extensions.errors import ArgumentError
 from extensions.network.losses import SQUARED, residual_norm
-from extensions.network.models.start_file import is_file
+from extensions.network.models.start_file import CHOSEN_BY_COUNTS, is_file, owes
 from extensions.network.spec import STARTS, ModelSpec
-from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real
+from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real, check_target
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.clipping import inverse_square_up
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, LEAST_RATE, MOST_RATE, most_norm
@@ -32,9 +32,6 @@ MAX_DELTA = 0.01
 """With this probability epsilon may not hold: it may be one in a hundred records that is known."""
 
 INITS = (*STARTS, *STRATEGIES)
-
-CHOSEN_BY_COUNTS = ("local-accuracy", "local")
-"""Starts that depend on the held-out records."""
 
 _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
@@ -177,9 +174,30 @@ def _check_target(config: Stated, part: str, advice: str) -> None:
         allowed = "exactly one of them given"
         raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
     if epsilon is not None:
-        check_positive(names[0], epsilon)
+        check_target(epsilon, names[0])
     if sigma is not None:
         check_not_negative(names[1], sigma)
+
+
+def check_noised(argument: str, value: object, allowed: str, *, chosen_by_counts: bool) -> None:
+    """Returns only if a noised count of held-out records is private, of a run or of its model.
+
+    Args:
+        argument: that is wrong if it is not.
+        value: of that argument.
+        allowed: what it must be.
+        chosen_by_counts: whether exact counts chose the start, in that run or in one before
+            (`extensions.network.models.start_file.owes`).
+
+    Raises:
+        ArgumentError: they did.
+    """
+    if chosen_by_counts:
+        advice = (
+            "Exact counts of held-out records chose the model's start, and later noise does not "
+            "hide them. A model of an earlier version that began from a file may have begun so."
+        )
+        raise ArgumentError(argument, value, allowed, advice)
 
 
 def _check_init(config: Stated) -> None:
@@ -195,13 +213,9 @@ def _check_init(config: Stated) -> None:
             raise ArgumentError(
                 name, getattr(config, name), f"left out, but with init one of {STRATEGIES}"
             )
-    if config.evaluate == "noisy" and config.init in CHOSEN_BY_COUNTS:
-        raise ArgumentError(
-            "init",
-            config.init,
-            f"none of {CHOSEN_BY_COUNTS} with evaluate = 'noisy'",
-            "Such a start is chosen by exact counts, which later noise does not make private.",
-        )
+    if config.evaluate == "noisy":
+        allowed = f"none of {CHOSEN_BY_COUNTS}, nor a model that began so, with evaluate = 'noisy'"
+        check_noised("init", config.init, allowed, chosen_by_counts=owes(config.init))
     if config.classes == 1 and config.init in CHOSEN_BY_COUNTS:
         allowed = f"none of {CHOSEN_BY_COUNTS} where a number is learnt"
         raise ArgumentError("init", config.init, allowed, "No prediction is right or wrong.")

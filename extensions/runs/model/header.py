@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import extensions
+from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
 from extensions.network.models.architectures import ARCHITECTURES
 from extensions.network.models.own_layers import PREFIX, checked
+from extensions.network.models.start_file import OWES, model_owes, owes
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Recipe
 from extensions.owners.schema import Schema
 from extensions.protocols.sums.whitening import Whitening
+from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.config import TrainConfig
 from extensions.runs.report import as_json
 
@@ -25,6 +28,14 @@ _PRIVACY = (
     *("epsilon", "delta", "neighbours", "epsilon_by_neighbours", "held_out_epsilon"),
     *("noise_multiplier", "sample_rate", "insecure_seed"),
 )
+_NO_HEADER = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("facts", "privacy", "run", "manifest", "network"), dict),
+    **dict.fromkeys(("features", "software"), str),
+    "frac_bits": int,
+    "max_feature_norm": int | float,
+}
+"""Of values in a file's header, whoever wrote it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +56,8 @@ class Header:
         whitening: of its features: digest of what was opened, which stands beside the weights, and
             ridge; None where they are taken as they are.
         software: version of pea-mpl that trained it.
+        chosen_by_counts: whether its start was chosen by exact counts of held-out records, in its
+            run or in one before from whose model it began: noised counts of it are not private.
     """
 
     spec: ModelSpec
@@ -57,6 +70,19 @@ class Header:
     manifest: Mapping[str, Any]
     software: str
     whitening: Mapping[str, Any] | None = None
+    chosen_by_counts: bool = False
+
+    @property
+    def config(self) -> TrainConfig:
+        """Settings of the run that trained it.
+
+        Raises:
+            ArgumentError: they are none, or none of this version.
+        """
+        try:
+            return TrainConfig(**self.run, facts=self.facts)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _unreadable(error) from error
 
     @property
     def schema(self) -> Schema | None:
@@ -123,6 +149,7 @@ class Header:
             "run": self.run,
             "manifest": self.manifest,
             "whitening": self.whitening,
+            OWES: self.chosen_by_counts,
         }
         finite = json.loads(as_json(said))
         return json.dumps(finite, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -139,6 +166,11 @@ class Header:
             if said["format"] != FORMAT:
                 raise ValueError(f"its format is {said['format']!r}, not {FORMAT!r}")
             network = said["network"]
+            for name, wanted in _KINDS.items():
+                if not isinstance(said[name], wanted) or isinstance(said[name], bool):
+                    raise ValueError(f"{name} is of another kind")
+            check_frac_bits(said["frac_bits"])
+            check_positive("max_feature_norm", said["max_feature_norm"])
             kind = network.get("architecture", "")
             if kind.startswith(PREFIX):
                 checked(kind)
@@ -146,8 +178,8 @@ class Header:
                 raise ValueError(f"architecture {kind!r}")
             widths = tuple(map(int, network["widths"]))
             spec = ModelSpec(widths=widths, loss=network["loss"], kind=kind)
-            wanted = [{"name": "relu", "max_value": relu().bound}] * (len(spec.widths) - 2)
-            if network["activations"] != wanted:
+            between = [{"name": "relu", "max_value": relu().bound}] * (len(spec.widths) - 2)
+            if network["activations"] != between:
                 raise ValueError(f"activations {network['activations']}")
             header = cls(
                 spec=spec,
@@ -160,13 +192,18 @@ class Header:
                 manifest=said["manifest"],
                 software=said["software"],
                 whitening=said.get("whitening"),
+                chosen_by_counts=model_owes(said),
             )
             if len(header.classes) != spec.widths[-1]:
                 raise ValueError("not one name for each class")
             return header
-        except (ArgumentError, AttributeError, ValueError, TypeError, KeyError) as error:
-            allowed = f"one that `pea train --save` of pea-mpl {extensions.__version__} writes"
-            raise ArgumentError("header", "unreadable", allowed, f"{error}.") from error
+        except _NO_HEADER as error:
+            raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> ArgumentError:
+    allowed = f"one that `pea train --save` of pea-mpl {extensions.__version__} writes"
+    return ArgumentError("header", "unreadable", allowed, f"{error}.")
 
 
 def header_of(
@@ -200,4 +237,5 @@ def header_of(
         whitening=None
         if whitening is None
         else {"digest": whitening.digest, "ridge": whitening.ridge},
+        chosen_by_counts=owes(config.init),
     )

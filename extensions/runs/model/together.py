@@ -17,7 +17,7 @@ from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host, pairs
 from extensions.ring.fixed_point import Reals, decode
 from extensions.ring.interface import Share
-from extensions.runs.config import Evaluate, TrainConfig
+from extensions.runs.config import Evaluate, TrainConfig, check_noised
 from extensions.runs.manifest import Manifest, stated, versions
 from extensions.runs.model.charges import Charge, charge_of_count, charge_of_opening
 from extensions.runs.model.header import Header
@@ -28,15 +28,13 @@ from extensions.runs.outputs import Outputs
 Task = Literal["predict", "evaluate", "open"]
 
 _NO_START: dict[str, Any] = {
+    "init": None,
     "init_weighting": TrainConfig.init_weighting,
     **dict.fromkeys(("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")),
     "whiten": False,
     **dict.fromkeys(("whiten_share", "whiten_ridge", "noise_multiplier_whiten")),
 }
-"""A noised count is independent of how the model started, which a config would refuse.
-
-Nor is a whitening of its training opened again.
-"""
+"""What a count has nothing to do with: how the training began, which a config may not have then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +191,7 @@ def _predicted(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, A
 
 def _evaluated(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
     """Returns what counts over all records say of the model, and what they cost a record."""
-    outputs = Outputs(host, _config(asked.header, asked.request), asked.records)
+    outputs = Outputs(host, settings_of(asked.header, asked.request), asked.records)
     words = outputs.compute(model)
     asked.charge.spend()
     measured = outputs.quality(host.open(words))
@@ -223,7 +221,7 @@ def _check_shares(host: Host, own: Sequence[Own]) -> None:
 
 
 def _charge_of(host: Host, request: Request, own: Sequence[Own]) -> Charge:
-    config = _config(own[0].shared.header, request)
+    config = settings_of(own[0].shared.header, request)
     ledgers = [each.ledger for each in own]
     if request.task == "open":
         return charge_of_opening(host, config, [each.shared for each in own], ledgers)
@@ -233,15 +231,21 @@ def _charge_of(host: Host, request: Request, own: Sequence[Own]) -> Charge:
     return Charge()
 
 
-def _config(header: Header, request: Request) -> TrainConfig:
-    """Settings of the run that trained the model; where a count is asked for, with that."""
-    config = TrainConfig(**header.run, facts=header.facts)
+def settings_of(header: Header, request: Request) -> TrainConfig:
+    """Returns the settings of the run that trained a model; where a count is asked for, with that.
+
+    Raises:
+        ArgumentError: a header without them, or a noised count of a model that was chosen by exact
+            ones.
+    """
+    config = header.config
     if request.task != "evaluate":
         return config
+    if request.noisy:
+        allowed = "left out for this model"
+        check_noised("noisy", True, allowed, chosen_by_counts=header.chosen_by_counts)
     evaluate: Evaluate = "noisy" if request.noisy else "mpc"
-    return replace(
-        config, evaluate=evaluate, count_noise=request.count_noise, init=None, **_NO_START
-    )
+    return replace(config, evaluate=evaluate, count_noise=request.count_noise, **_NO_START)
 
 
 def _encoded(header: Header, own: Own) -> OwnRecords:
