@@ -54,6 +54,14 @@ class InsecureError(PeaError, RuntimeError):
     """The request would give a secret away; the message says what leaks and what to do."""
 
 
+class InsecureWarning(UserWarning):
+    """A secret is given to somebody because nobody has chosen otherwise; says to whom."""
+
+
+class PrivacyWarning(UserWarning):
+    """What is asked for is differentially private, but protects little."""
+
+
 class GradientError(PeaError, RuntimeError):
     """The gradients at hand are not the ones that a private step may use."""
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from crypten_ext.pencil.terms import Offer
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import Ledger, check_target
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import capacity, check_sample_rate
 from extensions.protocols.settings import TRAINING
@@ -49,7 +48,7 @@ class Budget:
     sample_rate: float
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
+        check_target(self.epsilon, advice="More protects nothing.")
         if not 0.0 < self.delta < 1.0:
             raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
         if self.steps < 1:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from extensions import printing
 from extensions.errors import LostError
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import WEAK_EPSILON, Ledger, weakness
 from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import MODEL_FILE, Header, OpenedModel, whitening_of, write_opened
@@ -218,6 +218,8 @@ def deliver(report: Mapping[str, Any], *writes: Callable[[], object]) -> None:
         All of it is done even if some of it fails; the last error is raised at the end.
     """
     with ExitStack() as stack:
+        if (epsilon := report.get("epsilon") or 0.0) > WEAK_EPSILON:
+            stack.callback(notice, weakness("epsilon", epsilon))
         stack.callback(show, report)
         for each in reversed(writes):
             stack.callback(each)

@@ -4,16 +4,17 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from extensions import __version__, printing
 from extensions.cli.installed import GROUP, Commands
 from extensions.cli.refusals import TypingError
-from extensions.errors import LostError, PeaError
+from extensions.errors import LostError, PeaError, PrivacyWarning
 
 
 class PeaCommands(Commands):
@@ -75,7 +76,7 @@ def run(app: typer.Typer, name: str) -> None:
         name: by which it is called; its last word begins the line.
     """
     word = name.split()[-1]
-    with printing.lasting() as streams, _ended_in_order():
+    with printing.lasting() as streams, _ended_in_order(), _warnings_as_notices():
         status = _status_of(app, name, word)
         for stream in streams.values():
             stream.flush()
@@ -84,6 +85,23 @@ def run(app: typer.Typer, name: str) -> None:
                 print(f"{word}: {where} is not complete: {stream.failure}", file=sys.stderr)
                 status = status or printing.CUT_SHORT
         sys.exit(status)
+
+
+@contextmanager
+def _warnings_as_notices() -> Iterator[None]:
+    """In the block a warning of ours is shown as the other notices of commands, and once."""
+    others, told = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, PrivacyWarning):
+            others(message, category, *place, **more)
+        elif (line := f"Notice: {message}") not in told:
+            told.add(line)
+            print(line, file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _status_of(app: typer.Typer, name: str, word: str) -> int:

@@ -4,7 +4,15 @@ from extensions.privacy.answers import Answers, answers, take
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
 from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
-from extensions.privacy.mechanisms import NEIGHBOURS, Neighbours, SubsampledGaussian, check_real
+from extensions.privacy.mechanisms import (
+    NEIGHBOURS,
+    WEAK_EPSILON,
+    Neighbours,
+    SubsampledGaussian,
+    check_real,
+    check_target,
+    weakness,
+)
 from extensions.privacy.planning import allowed_overflow
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "CALIBRATIONS",
     "FILTER",
     "NEIGHBOURS",
+    "WEAK_EPSILON",
     "Answers",
     "Charge",
     "GaussianPhase",
@@ -22,7 +31,9 @@ __all__ = [
     "answers",
     "calibrate_noise",
     "check_real",
+    "check_target",
     "epsilon",
     "take",
     "total_epsilon",
+    "weakness",
 ]

@@ -19,6 +19,7 @@ from extensions.privacy.mechanisms import (
     SubsampledGaussian,
     check_choice,
     check_real,
+    check_target,
 )
 from extensions.privacy.noise_search import smallest_noise
 
@@ -91,7 +92,8 @@ def calibrate_noise(
     """The smallest noise multiplier that gives the run (epsilon, delta)-differential privacy.
 
     Args:
-        epsilon: wanted epsilon of the whole run, with what is beside it.
+        epsilon: wanted epsilon of the whole run, with what is beside it; at most 10,000, and above
+            20 with a `PrivacyWarning`.
         delta: likewise.
         sample_rate: probability with which each record enters a batch.
         steps: number of steps.
@@ -116,7 +118,7 @@ def calibrate_noise(
     Raises:
         ArgumentError: an argument out of range, or no noise can give the guarantee.
     """
-    epsilon, delta = check_real("epsilon", epsilon), check_real("delta", delta)
+    epsilon, delta = check_target(epsilon), check_real("delta", delta)
     check_choice("calibration", calibration, CALIBRATIONS)
     check_pair(calibration, neighbours, "calibration")
     run = SubsampledGaussian(

@@ -2,11 +2,12 @@
 
 import math
 import numbers
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PrivacyWarning
 
 Neighbours = Literal["add-remove", "replace"]
 """Which two data sets epsilon cannot tell apart. Numbers of records are public under both.
@@ -41,6 +42,10 @@ _RANGES: dict[str, tuple[str, Callable[[float], bool], str]] = {
     ),
 }
 
+WEAK_EPSILON = 20.0
+"""Above it somebody who knows the other records can be all but sure whether one was there."""
+_LARGEST_EPSILON = 1e4
+
 LESS_OVERFLOW = "A smaller one pads batches to more rows; or accept a larger delta."
 """What to do where overflow takes too much of delta."""
 
@@ -61,6 +66,43 @@ def check_real(name: str, value: object) -> float:
     if not math.isfinite(number) or not inside(number):
         raise ArgumentError(name, value, allowed, advice)
     return number
+
+
+def check_target(
+    epsilon: float,
+    name: str = "epsilon",
+    *,
+    largest: float = _LARGEST_EPSILON,
+    advice: str = "More protects nothing. A run without privacy has the option --no-dp.",
+) -> float:
+    """The epsilon that somebody asks for, as a float; a large one is warned of.
+
+    Args:
+        epsilon: the target.
+        name: of the argument.
+        largest: that is accepted.
+        advice: what to do instead of asking for more.
+
+    Raises:
+        ArgumentError: of `check_real`; more than the largest.
+    """
+    try:
+        wanted = check_real("epsilon", epsilon)
+    except ArgumentError as error:
+        raise error.of(name) from None
+    if wanted > largest:
+        raise ArgumentError(name, epsilon, f"at most {largest:g}", advice)
+    if wanted > WEAK_EPSILON:
+        warnings.warn(weakness(name, wanted), PrivacyWarning, stacklevel=1)  # once a process
+    return wanted
+
+
+def weakness(name: str, epsilon: float) -> str:
+    """Returns what a large epsilon means."""
+    return (
+        f"{name} = {epsilon:.4g} protects little: it hardly limits what the result says of a "
+        "single record. Common values are 1 to 10."
+    )
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import check_real
+from extensions.privacy.accounting import check_target
 from extensions.privacy.discrete import discrete_gaussian
 from fl.privacy.analytic_gaussian import analytic_noise
 from fl.privacy.clipping import bits_for, clip_to_grid
@@ -36,9 +36,9 @@ class LocalDP(Mechanism):
         asked without neighbours="replace", which would count that twice. Selection is known to the
         server and amplifies nothing. `ledger.of(k)` composes the rounds in which client k was
         selected; `ledger.get_epsilon` is that of the client that spent most. A client is charged
-        when it is selected, even if it vanishes. An update that training leaves NaN or infinite
-        counts as zeros, with the same noise. A training that raises `UpdateError` withdraws the
-        client, which is public.
+        when it is selected, even if it vanishes. An update that training leaves NaN or infinite,
+        or a training that raises an error, counts as zeros, with the same noise; one that raises
+        `UpdateError` withdraws the client, which is public.
 
     Noise:
         Discrete, from the operating system's generator, on a grid on which it has a scale of 2^20
@@ -77,9 +77,7 @@ class LocalDP(Mechanism):
     ) -> None:
         if noise not in get_args(Noise):
             raise ArgumentError("noise", noise, f"one of {get_args(Noise)}")
-        if not check_real("epsilon", epsilon) <= _LARGEST_EPSILON:
-            advice = "More protects nothing."
-            raise ArgumentError("epsilon", epsilon, f"at most {_LARGEST_EPSILON:g}", advice)
+        check_target(epsilon, largest=_LARGEST_EPSILON, advice="More protects nothing.")
         check_positive("clip", clip)
         if noise == "laplace" and delta != 0:
             raise ArgumentError("delta", delta, "0 with Laplace noise, which needs none")

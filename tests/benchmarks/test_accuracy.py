@@ -161,6 +161,7 @@ def test_few_rows_of_many_columns_have_their_minimiser_in_their_span():
     assert np.linalg.norm(slope) <= 2 * TOLERANCE < np.linalg.norm(weights)
 
 
+@pytest.mark.filterwarnings("ignore::extensions.errors.PrivacyWarning")
 def test_a_noisy_average_of_local_models_learns_less_than_joint_training():
     parts = dealt(DIGITS)
     found = averaged(CONFIG, parts, seed=0, strength=1e-2, variance=1.0)

@@ -90,6 +90,7 @@ PATHS = ("key", "federation", "records", "budget", "ledger", "out", "start", "te
         ("data", {"key": "model.pem"}, "^federation = 'party 0 of 2"),
         ("data", {"records": "start.npz"}, "^records = "),
         ("data", {"epsilon": "0"}, "^epsilon = 0"),
+        ("data", {"epsilon": "1e9"}, "^epsilon = 1000000000.0: must be at most 10000"),
         ("data", {"delta": "2"}, "^delta = 2"),
         ("data", {"most-steps": "0"}, "^steps = 0: must be at least 1"),
         ("data", {"sample-rate": "2"}, "^sample_rate = 2"),

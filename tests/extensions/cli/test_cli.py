@@ -147,6 +147,25 @@ def test_the_clear_backend_reports_the_same_keys(tmp_path):
     assert done.stderr.count("Notice:") == 1
 
 
+@pytest.mark.filterwarnings("default::extensions.errors.PrivacyWarning")
+@pytest.mark.parametrize(
+    ("options", "notices"),
+    [
+        (("--epsilon", 50), ["epsilon = 50", "epsilon = 50"]),  # before it is spent, and after
+        (("--epsilon", 20), []),
+        (("--noise-multiplier", 0.1), ["epsilon = "]),
+        (("--noise-multiplier", 2), []),
+    ],
+)
+def test_an_epsilon_that_protects_little_is_told(options, notices):
+    run = ("--backend", "clear", "--parties", 2, "--steps", 2, "--budget", "none")
+    done = pea("train", "--data", "digits", *run, *options, "--delta", 1e-5)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("Notice: epsilon = ")]
+    assert len(told) == len(notices)
+    assert all(map(str.__contains__, told, notices))
+
+
 def test_a_run_without_noise_reports_no_epsilon_in_plain_json(tmp_path):
     path = tmp_path / "report.json"
     options = ("--noise-multiplier", 0, "--delta", 1e-5, "--steps", 2, "--json", path)

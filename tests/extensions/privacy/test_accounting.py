@@ -11,9 +11,10 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PrivacyWarning
 from extensions.privacy.accounting import (
     CALIBRATIONS,
+    WEAK_EPSILON,
     Charge,
     GaussianPhase,
     Ledger,
@@ -250,6 +251,7 @@ def test_accountant_saves_fifteen_sixteenths_of_the_papers_noise():
     assert paper / renyi == pytest.approx(14.82, abs=0.02)
 
 
+@pytest.mark.filterwarnings("ignore::extensions.errors.PrivacyWarning")
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-8])
 @pytest.mark.parametrize("fraction", [0.01, 0.3, 0.999])
 def test_paper_formula_holds_up_to_its_limit(delta, fraction):
@@ -263,6 +265,7 @@ def test_paper_formula_holds_up_to_its_limit(delta, fraction):
     assert with_overflow > noise
 
 
+@pytest.mark.filterwarnings("ignore::extensions.errors.PrivacyWarning")
 def test_paper_formula_fails_past_its_limit():
     target, steps = 40.0, 100
     noise = 2 * math.sqrt(steps * math.log(1 / DELTA)) / target
@@ -271,6 +274,28 @@ def test_paper_formula_fails_past_its_limit():
         calibrate_noise(
             epsilon=target, delta=DELTA, sample_rate=1, steps=steps, calibration="paper"
         )
+
+
+TARGET = {"delta": DELTA, "sample_rate": 0.1, "steps": 10}
+
+
+@pytest.mark.parametrize("target", [0.5, 10.0, WEAK_EPSILON])
+def test_a_common_target_is_not_warned_of(target):
+    assert calibrate_noise(epsilon=target, **TARGET) > 0
+
+
+@pytest.mark.parametrize("target", [np.nextafter(WEAK_EPSILON, 21), 100, 1e4])
+def test_a_target_that_protects_little_is_warned_of(target):
+    with pytest.warns(PrivacyWarning, match="epsilon"):
+        assert calibrate_noise(epsilon=target, **TARGET) > 0
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+@pytest.mark.parametrize("target", [np.nextafter(1e4, 1e5), 10**9, 1e300])
+def test_a_target_that_protects_nothing_is_refused(calibration, target):
+    with pytest.raises(ArgumentError, match="--no-dp") as refused:
+        calibrate_noise(epsilon=target, calibration=calibration, **TARGET)
+    assert (refused.value.argument, refused.value.value) == ("epsilon", target)
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
