@@ -4,6 +4,7 @@ import ipaddress
 import math
 import os
 import re
+import socket
 import threading
 from collections.abc import Sequence
 from numbers import Complex, Integral, Real
@@ -54,10 +55,10 @@ def is_whole(value: object, allowed: range) -> bool:
 
 
 def check_label(name: str, value: float, classes: int = LABELS) -> None:
-    """Raises ArgumentError unless a label is below the number of classes, each an output."""
+    """Raises ArgumentError, without the label, unless it is below the number of classes."""
     if not value < classes:
         advice = "Number the classes from 0 on, and drop records whose class is unknown."
-        raise ArgumentError(name, value, f"a label below {classes}", advice)
+        raise ArgumentError(name, "one beyond all classes", f"a label below {classes}", advice)
 
 
 def check_weights(name: str, weights: Sequence[float]) -> None:
@@ -108,6 +109,17 @@ def literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether a host of `check_address` is 0.0.0.0 or ::, in any notation, and so no place."""
+    found = literal(host)
+    if isinstance(found, ipaddress.IPv6Address):
+        return int(found.ipv4_mapped or found) == 0
+    try:
+        return socket.inet_aton(host.encode("idna").decode()) == bytes(4)
+    except OSError:
+        return False
 
 
 def _is_name(host: str) -> bool:

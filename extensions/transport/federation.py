@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from extensions import durable
-from extensions.checks import check_address, literal
+from extensions.checks import check_address, is_unspecified, literal
 from extensions.errors import ArgumentError
 from extensions.transport.identity import Identity, check_name
 
@@ -48,7 +48,11 @@ class Member:
         if self.role not in get_args(Role):
             raise ArgumentError("role", self.role, "one of " + ", ".join(get_args(Role)))
         if self.role != "client":
-            check_address("address", self.address)
+            host, _ = check_address("address", self.address)
+            if is_unspecified(host):
+                allowed = "a place where the other members reach this one"
+                advice = "Give its own name or address: it listens on all its interfaces anyway."
+                raise ArgumentError("address", self.address, allowed, advice)
         elif self.address:
             raise ArgumentError("address", self.address, "left out for a client")
         plain = str(self.fingerprint).replace(":", "").lower()

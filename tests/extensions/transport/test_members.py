@@ -67,6 +67,25 @@ def test_a_text_that_no_host_can_have_is_no_address(text):
 
 
 @pytest.mark.parametrize(
+    "host",
+    [
+        *("0.0.0.0", "0", "0.0", "0x0", "00.0x0.0.0", "０.０。０.０"),
+        *("[::]", "[0::0]", "[::0.0.0.0]", "[0:0:0:0:0:0:0:0]", "[::%eth0]"),
+        *("[::ffff:0.0.0.0]", "[::FFFF:0:0]"),
+    ],
+)
+def test_no_member_is_at_all_addresses(host):
+    with pytest.raises(ArgumentError) as refused:
+        member("p0", f"{host}:7", MARKS[0])
+    assert (refused.value.argument, refused.value.value) == ("address", f"{host}:7")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.1", "zero", "x0", "[::1]", "[::ffff:0.0.0.1]", "[::1:0]"])
+def test_a_member_is_at_any_other(host):
+    assert member("p0", f"{host}:7", MARKS[0]).address == f"{host}:7"
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("a.example:7000", "A.Example:07000"),

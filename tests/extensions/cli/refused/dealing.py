@@ -179,7 +179,7 @@ FEDERATION = Table(
         "file": ("given", "given/own.npz", "given/own.toml"),
         "--add": ("a b", "-a"),
         "--role": ("king",),
-        "--address": ("here", "127.0.0.1:0"),
+        "--address": ("here", "127.0.0.1:0", "0.0.0.0:7000", "[::]:7000"),
         "--fingerprint": ("ab", "x" * 64),
         "--key": ("nowhere.pem", "given/own.npz"),
         "--config": ("nowhere.toml", "given"),
