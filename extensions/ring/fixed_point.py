@@ -59,10 +59,8 @@ def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> In
         raise ArgumentError(name, float(bad), "finite", "Remove or impute missing values first.")
     limit = 2.0 ** (SAFE_BITS - frac_bits)
     if reals.size and float(np.abs(reals).max()) >= limit:
-        worst = float(reals.flat[int(np.abs(reals).argmax())])
-        raise ArgumentError(
-            name, worst, f"below 2^{SAFE_BITS - frac_bits} in magnitude", "Rescale the data."
-        )
+        allowed = f"below 2^{SAFE_BITS - frac_bits} in magnitude"
+        raise ArgumentError(name, "a number that is too large", allowed, "Rescale the data.")
     return np.rint(np.ldexp(reals, frac_bits)).astype(np.int64)
 
 

@@ -28,7 +28,7 @@ def read_players(file: str | Path) -> "OrderedDict[str, str]":
         players: OrderedDict[str, str] = json.loads(
             Path(file).read_text(), object_pairs_hook=_distinct
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError("players", str(file), "a JSON file", f"{error}.") from None
     texts = isinstance(players, OrderedDict) and all(isinstance(a, str) for a in players.values())
     if not texts or not set(SERVERS) <= set(players):

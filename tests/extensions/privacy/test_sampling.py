@@ -6,7 +6,6 @@ binomial tails (`ALARM` each).
 
 import functools
 import math
-import re
 import tracemalloc
 from fractions import Fraction
 from functools import partial
@@ -177,7 +176,7 @@ def test_missing_features_are_named_with_their_place(bad):
 
 def test_a_row_beyond_the_bound_is_named():
     with pytest.raises(
-        ArgumentError, match=r"^features = .*norm 5\.0099.*max_feature_norm = 5\..*row 1;"
+        ArgumentError, match=r"^features = .*a row of norm above 5.*max_feature_norm = 5\..*row 1;"
     ):
         check_records([[5.0, 0.0], [0.0, 5.01], [0.0, 5.005]], [0, 0, 0], **GOOD)
 
@@ -202,11 +201,10 @@ def test_labels_of_another_shape_are_refused(shape):
 
 
 @pytest.mark.parametrize("bad", [3, -1, 0.5, math.nan, math.inf, 1e300, "cat", None])
-def test_labels_that_are_no_class_are_named(bad):
-    with pytest.raises(
-        ArgumentError, match=rf"^labels = {re.escape(repr(bad))}: must be an integer in 0\.\.2"
-    ):
+def test_the_record_of_a_label_that_is_no_class_is_named_and_never_the_label(bad):
+    with pytest.raises(ArgumentError, match=r"^labels = .*row 0.*an integer in 0\.\.2") as caught:
         check_records([[1.0]], [bad], **GOOD)
+    assert repr(bad) not in str(caught.value).removesuffix("an integer in 0..2.")
 
 
 @pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.uint64, np.float16, np.float64])
@@ -238,15 +236,16 @@ def test_blocks_are_those_of_the_whole():
 
 @pytest.mark.parametrize(
     ("bad", "told"),
-    [(math.nan, "row 39998, column 2;"), (1e300, "must be below 2"), (6.0, "norm 6.*row 39998;")],
+    [(math.nan, "row 39998, column 2;"), (1e300, "must be below 2"), (6.0, "norm.*row 39998;")],
 )
 def test_a_value_in_a_late_block_is_named_with_its_place(bad, told):
     x, y = np.zeros(SEVERAL_BLOCKS), np.zeros(SEVERAL_BLOCKS[0])
     x[39_998, 2] = bad
-    with pytest.raises(ArgumentError, match=f"^features = .*{told}"):
+    with pytest.raises(ArgumentError, match=f"^features = .*{told}") as caught:
         check_records(x, y, **GOOD)
+    assert "norm 6" not in str(caught.value)
     y[39_999] = 3
-    with pytest.raises(ArgumentError, match=r"^labels = 3\.0: "):
+    with pytest.raises(ArgumentError, match=r"^labels = .*row 39999"):
         check_records(np.zeros(SEVERAL_BLOCKS), y, **GOOD)
 
 

@@ -69,7 +69,8 @@ def test_the_range_ends_below_2_to_the_62(frac_bits, sign):
     with pytest.raises(ArgumentError, match=r"Rescale the data") as caught:
         encode([1.0, sign * limit, 0.0], frac_bits)
     assert caught.value.argument == "values"
-    assert str(caught.value).startswith(f"values = {sign * limit!r}: must be below 2^")
+    assert caught.value.allowed.startswith("below 2^")
+    assert repr(limit) not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def what_does_not_fit_is_refused():
             raise
     assert not any(np.any(weight) for weight in model.get_weights())
     model.compile(DPSGD(1.0, 1.0, 1.0, 1.0, max_feature_norm=0.1), BinaryCrossentropy())
-    with pytest.raises(ArgumentError, match="a row of norm 0.5"):
+    with pytest.raises(ArgumentError, match="a row of norm above 0.1"):
         model.initialize_from(good["local"], good["records"], held_out=HELD_OUT)
     bare = model_of([5, 3], bias=False)
     with pytest.raises(ArgumentError, match="a Dense layer without bias"):
