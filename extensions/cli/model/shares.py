@@ -11,14 +11,14 @@ import typer
 from extensions.checks import check_positive
 from extensions.cli import console
 from extensions.cli.budget import BudgetFile, ledger_of, ledgers_of
-from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
+from extensions.cli.model.recipe import GivenFeatures, as_in_training
 from extensions.cli.options import Report
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
 from extensions.owners.data import Columns, Labels, is_table
 from extensions.owners.data.sources import load_own
-from extensions.owners.origin import FeatureExtraction, by_rank
+from extensions.owners.origin import by_rank
 from extensions.ring.fixed_point import Reals
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
@@ -26,12 +26,13 @@ from extensions.runs.model import (
     Header,
     OpenedModel,
     paths_in,
+    read_own,
     read_shares,
     write_opened,
 )
 from extensions.runs.model.backends import Computing, find_model_backend
 from extensions.runs.model.charges import has_run
-from extensions.runs.model.together import PartyFiles, Request, write_records
+from extensions.runs.model.together import PartyFiles, Request, settings_of, write_records
 from extensions.runs.options import Meeting
 
 
@@ -124,8 +125,8 @@ class Party:
         whitening: of its features, or None.
 
     Raises:
-        ArgumentError: shares that are none or differ, a meeting where all are here or none where
-            one is, a rank that no share has, or a backend that only trains.
+        ArgumentError: shares that are none, differ or are another party's, a meeting where all are
+            here or none where one is, a rank that no share has, or a backend that only trains.
     """
 
     def __init__(self, shares: Path, meeting: Meeting | None, computing: Computing) -> None:
@@ -138,6 +139,8 @@ class Party:
             raise ArgumentError("rank, rendezvous", given, allowed)
         if meeting is not None and not 0 <= meeting.rank < len(first.save):
             raise ArgumentError("rank", meeting.rank, f"in 0..{len(first.save) - 1}")
+        if meeting is not None:
+            read_own(shares, meeting.rank)
         self.meeting, self.header, self._computing = meeting, first.header, computing
         self.whitening = first.whitening
         self._engine = find_model_backend(computing.backend)
@@ -164,8 +167,9 @@ class Party:
             own: what parties bring, by rank; with one share that of this party, whatever its rank.
 
         Raises:
-            ArgumentError: records of no party, or what the backend refuses.
+            ArgumentError: of `settings_of`; records of no party, or what the backend refuses.
         """
+        settings_of(self.header, request)  # before any process starts
         if self.meeting is None:
             if not own.keys() <= {*range(len(self.paths))}:
                 raise ArgumentError("owner", max(own), f"in 0..{len(self.paths) - 1}")
@@ -185,7 +189,7 @@ class Party:
 def evaluate(
     holders: Holders,
     columns: Columns,
-    extraction: Annotated[FeatureExtraction, Options(without=FROM_THE_MODEL)],
+    given: GivenFeatures,
     counting: Counting,
     computing: Computing,
     meeting: Annotated[Meeting | None, Options("Each party by hand")],
@@ -201,14 +205,12 @@ def evaluate(
     files = holders.files(party)
     ledgers = _ledgers(files, budget)
     own = {
-        rank: held_out_of(party.header, path, columns, extraction, ledgers.get(rank))
+        rank: held_out_of(party.header, path, columns, given, ledgers.get(rank))
         for rank, path in files.items()
     }
     request = Request(task="evaluate", **vars(counting))
     found = party.ask(request, own)[0]
-    console.show(found)
-    if report is not None:
-        console.write(found, report)
+    console.deliver(found, lambda: console.write(found, report))
 
 
 def open_model(
@@ -235,7 +237,7 @@ def open_model(
         console.notice(line)
     if not ledgers:
         console.notice("no ledger is given, so that none notes that the model is opened.")
-    if not party.header.privacy["private"]:
+    if not party.header.config.private:
         console.notice("the model was trained with --no-dp: it may give training records away.")
     own = {rank: OwnRows(ledger=path) for rank, path in ledgers.items()}
     found = party.ask(Request(task="open"), own)[0]
@@ -256,7 +258,7 @@ def held_out_of(
     header: Header,
     path: Path,
     columns: Columns,
-    extraction: FeatureExtraction,
+    given: GivenFeatures,
     ledger: Path | None = None,
 ) -> OwnRows:
     """Returns the held-out records of a file as the training of the model saw them.
@@ -265,7 +267,7 @@ def held_out_of(
         header: of the model.
         path: of the file.
         columns: of a table without a schema.
-        extraction: weights and cache alone; the rest is the model's.
+        given: how their features are extracted here.
         ledger: of the records, or None.
 
     Raises:
@@ -275,7 +277,7 @@ def held_out_of(
     columns.check(tables=is_table(path), schema=header.schema is not None)
     names = header.classes if "class 0" in header.facts else None
     (source,) = load_own(
-        [path], header.run["seed_data"], columns=columns, names=names, schema=header.schema
+        [path], header.config.seed_data, columns=columns, names=names, schema=header.schema
     )
     x, y = source.split.test_x, source.split.test_y
     if not len(x):
@@ -285,5 +287,5 @@ def held_out_of(
             allowed = f"a table with the model's columns, {', '.join(header.columns)}"
             raise ArgumentError("records", f"{path.name}: {', '.join(source.columns)}", allowed)
         x = x[:, [source.columns.index(name) for name in header.columns]]
-    chosen = as_in_training(header, extraction)
+    chosen = as_in_training(header, given)
     return OwnRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)

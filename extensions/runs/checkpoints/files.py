@@ -17,6 +17,7 @@ from extensions.ring.fixed_point import Integers
 
 _MAGIC = b"pea checkpoint 4\n"
 _HEADER = "header"
+_SUFFIX = ".checkpoint"
 _ARRAYS = {"shares": "share:", "outputs": "output:"}
 """Attributes that hold arrays, and what their names have before them in the file."""
 
@@ -95,12 +96,12 @@ def charges_path(folder: Path, rank: int) -> Path:
 
 def path_of(folder: Path, rank: int, step: int) -> Path:
     """Returns where a party's checkpoint of a step lies."""
-    return folder / f"party-{rank}-step-{step}.checkpoint"
+    return folder / f"party-{rank}-step-{step}{_SUFFIX}"
 
 
 def paths_in(folder: Path, rank: int) -> list[Path]:
     """Returns a party's checkpoints."""
-    return list(folder.glob(f"party-{rank}-step-*.checkpoint"))
+    return list(folder.glob(f"party-{rank}-step-*{_SUFFIX}"))
 
 
 def remove(folder: Path, rank: int, kept: Sequence[Path] = ()) -> None:
@@ -130,7 +131,7 @@ def read(path: Path, rank: int) -> Checkpoint:
     """Returns what party `rank` wrote.
 
     Raises:
-        ArgumentError: the file is missing, damaged, or another party's.
+        ArgumentError: the file is missing, damaged, another party's, or named as another step's.
     """
     try:
         content = path.read_bytes()
@@ -153,6 +154,10 @@ def read(path: Path, rank: int) -> Checkpoint:
         raise ArgumentError(
             "checkpoint", f"{path} of party {found.rank}", f"a file of party {rank}"
         )
+    step = path_of(path.parent, rank, found.step)
+    if path.suffix == _SUFFIX and (path != step or found.opening or found.recipients):
+        given = f"{path}, which holds other shares"
+        raise ArgumentError("checkpoint", given, "the checkpoint of its name", "Remove it.")
     return found
 
 

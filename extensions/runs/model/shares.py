@@ -82,8 +82,8 @@ def read_shares(path: Path) -> SharedModel:
     """Returns the share in a file.
 
     Raises:
-        ArgumentError: no such file; one without a header, of an opened model, or with other arrays
-            than the header says.
+        ArgumentError: no such file; one without a header, of an opened model, with other arrays
+            than the header says, or of no party of its save.
     """
     arrays = read_arrays("shares", path)
     if SHARED not in arrays or RANK not in arrays:
@@ -94,27 +94,48 @@ def read_shares(path: Path) -> SharedModel:
     parts = parameters_in("shares", path, arrays, header)
     if any(part.dtype != "int64" for part in parts):
         raise ArgumentError("shares", str(path), "a file of 64-bit integers")
+    save, rank = arrays[SHARED], arrays[RANK]
+    numbers = save.ndim == 1 and all(each.dtype.kind in "iu" for each in (save, rank))
+    if not numbers or rank.tolist() not in range(len(save)):
+        raise ArgumentError("shares", str(path), "an undamaged share of one party of a save")
     known = {name: str(arrays[name]) for name in ("entry", "run", "release") if name in arrays}
     return SharedModel(
         header=header,
-        save=tuple(map(int, arrays[SHARED])),
-        rank=int(arrays[RANK]),
+        save=tuple(save.tolist()),
+        rank=rank.tolist(),
         parts=parts,
         whitening=whitening_in("shares", path, arrays, header),
         **known,
     )
 
 
+def read_own(path: Path, rank: int) -> SharedModel:
+    """Returns the share in a file of a party.
+
+    Raises:
+        ArgumentError: it is another party's, or of `read_shares`.
+    """
+    found = read_shares(path)
+    if found.rank != rank:
+        raise ArgumentError(
+            "shares",
+            f"{path}, the share of party {found.rank}",
+            f"the share of party {rank}",
+            f"It was saved as {path_of(Path(), found.rank)}.",
+        )
+    return found
+
+
 def paths_in(folder: Path) -> list[Path]:
     """Returns the files of all parties in a folder, by rank.
 
     Raises:
-        ArgumentError: one is missing, or they are of several saves.
+        ArgumentError: one is missing or another party's, or they are of several saves.
     """
-    first = read_shares(folder / "party-0.npz")
-    paths = [folder / f"party-{rank}.npz" for rank in range(len(first.save))]
-    for path in paths[1:]:
-        other = read_shares(path)
+    first = read_own(path_of(folder, 0), 0)
+    paths = [path_of(folder, rank) for rank in range(len(first.save))]
+    for rank, path in enumerate(paths[1:], start=1):
+        other = read_own(path, rank)
         if other.save != first.save or other.header.to_json() != first.header.to_json():
             raise ArgumentError(
                 "shares", str(path), "of the same save as party-0.npz", "Each run has its own."

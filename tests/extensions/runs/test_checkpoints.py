@@ -352,6 +352,29 @@ def test_another_partys_file_is_refused(tmp_path):
         begun(tmp_path, resume=True)
 
 
+@pytest.mark.parametrize(
+    "taken", ["party-1-step-0.checkpoint", "party-1.charges", "party-1.release"]
+)
+def test_a_file_under_the_name_of_another_is_refused(tmp_path, taken):
+    """One step twice, or what was kept of a release, is no checkpoint of another step."""
+    parties, _ = begun(tmp_path)
+    for one in parties:
+        write(one, 0, 1)
+    if taken.endswith("charges"):
+        parties[1].charge({})
+    if taken.endswith("release"):
+        words = [({"weight": np.zeros(3, dtype=np.int64)}, {})] * len(parties)
+        for one, (shares, outputs) in zip(parties, words, strict=True):
+            one.store(shares, outputs, optimizer={}, source=None)
+    content = (tmp_path / "1" / taken).read_bytes()
+    place = tmp_path / "1" / "party-1-step-2.checkpoint"
+    place.write_bytes(content)
+    with pytest.raises(ArgumentError) as refused:
+        begun(tmp_path, resume=True)
+    assert refused.value.argument == "checkpoint"
+    assert str(place) in str(refused.value.value)
+
+
 def test_a_mixture_of_two_runs_is_refused(tmp_path):
     for run_name in "ab":
         parties, _ = begun(tmp_path / run_name)
@@ -362,8 +385,9 @@ def test_a_mixture_of_two_runs_is_refused(tmp_path):
     )
     with pytest.raises(ArgumentError, match="of one run at party 0, of another at party 2"):
         begun(tmp_path / "a", resume=True)
+    write(parties[0], 2, 1)
     (tmp_path / "a" / "0" / "party-0-step-2.checkpoint").write_bytes(
-        (tmp_path / "b" / "0" / "party-0-step-0.checkpoint").read_bytes()
+        (tmp_path / "b" / "0" / "party-0-step-2.checkpoint").read_bytes()
     )
     with pytest.raises(ArgumentError, match="of several runs"):
         begun(tmp_path / "a", resume=True)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,16 +12,25 @@ import pytest
 from extensions.cli.model.shares import Party
 from extensions.errors import ArgumentError
 from extensions.network.passes import forward
-from extensions.owners.data import load_raw
+from extensions.owners.data import load_raw, write_private
 from extensions.owners.schema import Number, Schema, Target
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import announcement
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
-from extensions.runs.model import SharedModel, logits_of, read_shares, together, write_shares
+from extensions.runs.model import (
+    SharedModel,
+    logits_of,
+    paths_in,
+    read_shares,
+    together,
+    write_opened,
+    write_shares,
+)
 from extensions.runs.model.backends import Computing
 from extensions.runs.model.together import Own, Request, perform
+from extensions.runs.options import Meeting
 from tests.conftest import SHARED
 from tests.extensions.runs.test_model import model_of, records, whitened_model
 from tests.helpers.commands import pea, started
@@ -158,6 +168,73 @@ def test_a_share_of_another_party_is_refused():
         perform(
             host(), Request(task="open"), [Own(shared=each) for each in (one[0], one[0], one[2])]
         )
+
+
+def saved(folder: Path, save: tuple[int, ...] = (1, 2, 3)) -> Path:
+    for one in shared(small(), save=save):
+        write_shares(folder / f"party-{one.rank}.npz", one)
+    return folder
+
+
+OTHERS = {
+    "swapped": {0: "party-1.npz", 1: "party-0.npz"},
+    "twice": {2: "party-1.npz"},
+    "in a circle": {0: "party-1.npz", 1: "party-2.npz", 2: "party-0.npz"},
+    "of another run": {1: "other/party-1.npz"},
+    "all but one of another run": {0: "other/party-0.npz", 2: "other/party-2.npz"},
+    "records": {1: "records.npz"},
+    "an opened model": {2: "model.npz"},
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_a_folder_with_a_share_in_the_place_of_another_is_named(tmp_path, how):
+    """By whichever command: all find a folder's shares by one function, before anybody starts."""
+    folder = saved(tmp_path / "model")
+    saved(folder / "other", (4, 5, 6))
+    x = np.zeros((3, 12))
+    write_private(folder / "records.npz", train_x=x, train_y=x[:, 0], test_x=x, test_y=x[:, 0])
+    write_opened(folder / "model.npz", small())
+    contents = {rank: (folder / name).read_bytes() for rank, name in OTHERS[how].items()}
+    for rank, content in contents.items():
+        (folder / f"party-{rank}.npz").write_bytes(content)
+    with pytest.raises(ArgumentError) as refused:
+        paths_in(folder)
+    assert refused.value.argument == "shares"
+    assert str(folder / "party-") in str(refused.value.value)
+    np.savez(tmp_path / "own.npz", x=x)
+    for command, *options in (
+        ("predict", "--records", tmp_path / "own.npz", "--out", tmp_path / "out.csv"),
+        ("open", "--out", tmp_path / "opened"),
+        ("evaluate", "--data-for-party", f"0={folder / 'records.npz'}"),
+    ):
+        done = pea(command, "--shares", folder, *options)
+        assert done.returncode == 1
+        assert done.stderr.startswith("pea: shares = ")
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("rank", "own"), [(0, 1), (1, 0), (2, 1)])
+def test_a_share_of_another_party_is_named_before_its_holder_meets_anybody(tmp_path, rank, own):
+    meeting = Meeting(rank=rank, rendezvous=f"file://{tmp_path}/meeting")
+    share = saved(tmp_path) / f"party-{own}.npz"
+    with pytest.raises(ArgumentError) as refused:
+        Party(share, meeting, Computing())
+    assert refused.value.argument == "shares"
+    assert str(share) in str(refused.value.value)
+    assert not (tmp_path / "meeting").exists()
+
+
+@pytest.mark.parametrize("name", ["rank", "save"])
+@pytest.mark.parametrize("value", [[[0]], [0.0], [], -1, 3, "0"], ids=str)
+def test_a_share_of_no_party_is_named(tmp_path, name, value):
+    path = saved(tmp_path) / "party-0.npz"
+    with np.load(path) as arrays:
+        held = dict(arrays)
+    write_private(path, **{**held, name: np.array(value)})
+    with pytest.raises(ArgumentError) as refused:
+        paths_in(tmp_path)
+    assert refused.value.argument == "shares"
 
 
 def test_a_count_is_charged_before_it_is_opened(tmp_path):

@@ -359,6 +359,19 @@ def a_fit_opens_nothing_and_ends_where_it_should():
             again.load_shares(folder)
         for a, b in zip(again.get_weights(), weights, strict=True):
             np.testing.assert_array_equal(a, b)
+        model.save_shares(folder)
+        contents = [path.read_bytes() for path in paths]
+        for order in ([1, 0, 2], [0, 0, 2], [1, 2, 0]):
+            for path, own in zip(paths, order, strict=True):
+                path.write_bytes(contents[own])
+            with pytest.raises(ArgumentError) as refused:
+                again.load_shares(folder)
+            assert refused.value.argument == "folder"
+            assert "party-" in str(refused.value.value)
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        for a, b in zip(again.get_weights(), weights, strict=True):
+            np.testing.assert_array_equal(a, b)
         (Path(folder) / "party-1.npz").write_bytes(b"damaged")
         with pytest.raises(ArgumentError, match="party-1.npz"):
             again.load_shares(folder)
