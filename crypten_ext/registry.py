@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from crypten_ext import dealer, pairwise, third_party
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.masks import install as masks
-from crypten_ext.nn.layers import Tanh, autograd
+from crypten_ext.nn.layers import Tanh, autograd, conversion
 from crypten_ext.ring import exchange
 from crypten_ext.ring.crypten_ring import check_configuration
 from extensions.errors import ArgumentError, PeaError
@@ -71,14 +71,16 @@ def enable() -> None:
     Adds ``inverse_sqrt``, ``clip_factor``, ``clip_by_norm`` (and what `crypten_ext.nn` calls) to
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
     ``cfg.functions.inv_sqrt_method`` ("newton_raphson", the host's, or "protocol1").
-    `crypten.nn.from_pytorch` takes ``torch.nn.Tanh``.
+    `crypten.nn.from_pytorch` takes ``torch.nn.Tanh``, and rejects a model that it converts to
+    another function (`crypten_ext.nn.layers.conversion`).
 
     CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks.install`), and so do the
     tuples of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the
     parties agree on keys now. Openings of few words go straight from party to party
     (`crypten_ext.ring.exchange`). All parties must call this, or none; likewise `disable`.
     ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`), "PARTIES" the parties
-    themselves (`crypten_ext.pairwise`).
+    themselves (`crypten_ext.pairwise`). With CrypTen's default party 0 deals and sees every secret,
+    of which an `extensions.errors.InsecureWarning` warns; "INSECURE_TFP" chooses that by name.
 
     Raises:
         InsecureError: CrypTen is configured for its replicated protocol or for active security,
@@ -94,6 +96,7 @@ def enable() -> None:
         cls.name = name
         FUNCTION_REGISTRY[name] = cls
     onnx_converter.ONNX_TO_CRYPTEN["Tanh"] = Tanh
+    conversion.install()
     approximations.inv_sqrt = _inv_sqrt
     CrypTensor.inv_sqrt = _inv_sqrt
     exchange.install()
@@ -109,6 +112,7 @@ def disable() -> None:
             del FUNCTION_REGISTRY[name]
     if onnx_converter.ONNX_TO_CRYPTEN.get("Tanh") is Tanh:
         del onnx_converter.ONNX_TO_CRYPTEN["Tanh"]
+    conversion.remove()
     approximations.inv_sqrt = _host_inv_sqrt
     CrypTensor.inv_sqrt = _host_inv_sqrt
     third_party.remove()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from crypten_ext.nn import layers as ours
+from crypten_ext.nn.layers.conversion import check_compared
 from crypten_ext.nn.tape import Tape
 from extensions.errors import UnsupportedLayerError
 
@@ -68,13 +69,15 @@ def adopt(model: Any, tape: Tape) -> None:
 
     Raises:
         UnsupportedLayerError: a module has no per-example norm; the message names it, and the
-            model is as it was.
+            model is as it was. Likewise a converted model that was not compared with PyTorch's.
     """
     replacements = [pair for module in model.modules() for pair in _bias_free_layers(module)]
     fused = {id(part) for graph, name in replacements for part in _parts(graph, name)}
     for name, module in model.named_modules():
         if id(module) not in fused:
             _check(name, module)
+    for module in model.modules():
+        check_compared(module)
     for graph, name in replacements:
         _fuse(graph, name)
     for name, module in model.named_modules():
