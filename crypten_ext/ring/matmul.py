@@ -1,22 +1,21 @@
-"""Matrix products of torch's integers by NumPy, which takes a half to a fifth of torch's time."""
+"""Matrix products of torch's integers: torch's own, or NumPy's where there are few columns."""
 
 import numpy as np
 import torch
 
-_COPIED = 1 << 20
-"""Bytes of a second operand that is laid out anew: what is larger is not kept twice."""
+_FEW = 4
+"""Columns up to which NumPy's loop is faster."""
 
 
 def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Returns x @ y modulo 2^64, for any shapes that torch takes.
 
-    Both ways multiply integers in a plain loop. NumPy's adds up faster, and most so where a column
-    of y lies in one piece.
+    torch 2.13 takes as long for one column as for five. NumPy adds up along rows of x and columns
+    of y, so that it is faster for few columns if both lie in one piece: 12 times for one column of
+    1,024 rows, 1.5 times for four.
     """
     has_values = type(x) is type(y) is torch.Tensor and x.device.type == "cpu"
-    if not has_values or y.ndim < 2:
+    if not has_values or y.ndim < 2 or y.shape[-1] > _FEW or x.stride(-1) != 1:
         return torch.matmul(x, y)
-    left, right = x.numpy(), y.numpy()
-    if y.nbytes <= _COPIED:
-        right = np.ascontiguousarray(right.swapaxes(-1, -2)).swapaxes(-1, -2)
-    return torch.from_numpy(left @ right)
+    columns = np.ascontiguousarray(y.numpy().swapaxes(-1, -2))
+    return torch.from_numpy(x.numpy() @ columns.swapaxes(-1, -2))
