@@ -8,10 +8,13 @@ import torch
 import crypten_ext
 
 import crypten
+from crypten import communicator
 
 crypten.init()
 crypten_ext.enable()
-x = crypten.cryptensor(torch.tensor([0.01, 2.0, 300.0]))
+if communicator.get().get_world_size() > 1:  # with CrypTen's default, party 0 sees every secret
+    crypten.cfg.mpc.provider = "PARTIES"
+x = crypten.cryptensor(torch.tensor([0.25, 2.0, 300.0]))
 print("1/sqrt(x)      ", x.inverse_sqrt().get_plain_text())
 print("min(1, 2/|g|)  ", x.clip_factor(max_norm=2.0).get_plain_text())
 g = crypten.cryptensor(torch.tensor([[3.0, 4.0], [0.3, 0.4]]))

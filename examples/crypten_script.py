@@ -1,6 +1,7 @@
-"""Three parties train one private classifier on their own digits.
+"""Three parties train one private classifier on their own digits, with a dealer beside them.
 
-torchrun --nproc-per-node 3 examples/crypten_script.py
+pea dealer --bind 127.0.0.1:29400 --parties 3 &
+DEALER_ADDRESS=127.0.0.1:29400 torchrun --nproc-per-node 3 examples/crypten_script.py
 """
 
 import numpy as np
@@ -17,6 +18,7 @@ rank, parties = communicator.get().get_rank(), communicator.get().get_world_size
 x, y = load_digits(return_X_y=True)
 x, y = x[rank::parties] / np.linalg.norm(x[rank::parties], axis=1, keepdims=True), y[rank::parties]
 
+crypten.cfg.mpc.provider = "DEALER"  # with CrypTen's default, party 0 sees every secret
 model = crypten_ext.nn.Linear(64, 10).encrypt()
 loss = crypten_ext.nn.BCEWithLogitsLoss()
 optimizer = crypten_ext.optim.DPSGD(
@@ -28,4 +30,5 @@ for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=0.1, steps=30):
     optimizer.step()
 if rank == 0:
     print(f"epsilon = {optimizer.get_epsilon(delta=1e-5):.2f}")
+crypten_ext.dealer.disconnect()
 crypten.uninit()

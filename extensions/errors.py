@@ -37,13 +37,17 @@ class ArgumentError(PeaError, ValueError):
         return ArgumentError(name, self.value, self.allowed, self.advice)
 
 
+def install_command(extra: str) -> str:
+    """Returns what installs an extra. The project is on no index: it is typed in a clone of it."""
+    return f"pip install '.[{extra}]'"
+
+
 class MissingExtraError(PeaError, ImportError):
     """An optional dependency is not installed; the message gives the pip command."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(
-            f"{package} is not installed. Type: pip install 'pea-mpl[{extra}]'", name=package
-        )
+        text = f"{package} is not installed. Type in your clone of PEA: {install_command(extra)}"
+        super().__init__(text, name=package)
 
 
 class UnsupportedVersionError(PeaError, ImportError):

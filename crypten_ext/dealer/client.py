@@ -244,7 +244,8 @@ def current() -> Client:
             raise PeaError(
                 "No dealer is known. Start one with `pea dealer` and name it in the federation, or "
                 f"set the environment variable {ADDRESS} to its HOST:PORT, or call "
-                "crypten_ext.dealer.use_material(PATH), or set crypten.cfg.mpc.provider to 'TFP'."
+                "crypten_ext.dealer.use_material(PATH). Without a dealer, set "
+                "crypten.cfg.mpc.provider to 'PARTIES'."
             )
         world = communicator.get()
         rank, parties = world.get_rank(), world.get_world_size()

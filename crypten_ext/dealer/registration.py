@@ -3,18 +3,21 @@
 from typing import Any
 
 from crypten_ext.dealer.provider import AskingProvider, DealerProvider
+from crypten_ext.ring.first_party import CHOSEN, ChosenFirstParty
 
 import crypten
 
 
 def install() -> None:
-    """``crypten.cfg.mpc.provider = "DEALER"`` chooses the dealer from here on."""
+    """``crypten.cfg.mpc.provider`` = "DEALER" or "INSECURE_TFP" chooses who deals from here on."""
     add(DealerProvider())
+    _providers()[CHOSEN] = ChosenFirstParty()
 
 
 def remove() -> None:
-    """CrypTen knows the dealer no more."""
+    """CrypTen knows these names no more."""
     drop(DealerProvider.NAME)
+    drop(CHOSEN)
 
 
 def add(provider: AskingProvider) -> None:

@@ -14,6 +14,7 @@ from crypten_ext.nn.pieces import Accumulated
 from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
+from crypten_ext.ring.first_party import warn_of_first_party
 from crypten_ext.ring.foreseen import Foreseen
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.checks import as_float, check_count, check_positive
@@ -102,6 +103,7 @@ class RecordedStep(crypten.optim.Optimizer):
                     "records: give poisson_batches its output; or encrypt it, and freeze it by "
                     "requires_grad = False.",
                 )
+        warn_of_first_party(crypten.mpc.get_default_provider())
         _ = settings.bias_bits  # refuses what is none
         self._tape = Tape(settings)
         adopt(model, self._tape)

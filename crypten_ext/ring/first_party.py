@@ -4,7 +4,9 @@ The others expand their shares from the keys that they share with neighbours, an
 knows all plaintexts, gives up its zero share for them.
 """
 
+import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,11 +15,45 @@ from crypten_ext.ring.factors import LayerMasks
 from crypten_ext.ring.joint import add_to, followed, layer
 from crypten_ext.ring.opening import is_leader
 from crypten_ext.ring.triples import HostsTriples
+from extensions.errors import InsecureWarning
 from extensions.ring.joint import Joint, correlated, joint_of
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
+from crypten import communicator
 from crypten.common import rng
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
+from crypten.mpc.provider.tfp_provider import TrustedFirstParty
+
+CHOSEN = "INSECURE_TFP"
+"""``crypten.cfg.mpc.provider`` for whoever wants party 0 to deal, and so to know every secret."""
+
+
+class ChosenFirstParty(TrustedFirstParty):
+    """CrypTen's default provider, asked for by name."""
+
+
+def warn_of_first_party(provider: Any) -> None:
+    """Warns, once a process, if party 0 sees the secrets of others because nobody chose who deals.
+
+    Args:
+        provider: that CrypTen is configured with.
+
+    Warns:
+        InsecureWarning: it is CrypTen's default, and there are several parties.
+    """
+    if type(provider) is TrustedFirstParty and communicator.get().get_world_size() > 1:
+        _warn()
+
+
+@cache
+def _warn() -> None:
+    warnings.warn(
+        "Party 0 can see every secret of the other parties, because CrypTen's default provider "
+        'lets it deal all triples. Set crypten.cfg.mpc.provider = "DEALER" or "PARTIES", '
+        f'or "{CHOSEN}" if party 0 may see all.',
+        InsecureWarning,
+        stacklevel=4,
+    )
 
 
 class FirstParty(HostsTriples):

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from crypten_ext.ring.factors import LayerSource
-from crypten_ext.ring.first_party import FirstParty
+from crypten_ext.ring.first_party import FirstParty, warn_of_first_party
 from crypten_ext.ring.foreseen import Foreseen, active
 from crypten_ext.ring.foreseen_tuples import ForeseenTuples
 from crypten_ext.ring.generic_tuples import GenericTuples
@@ -43,6 +43,9 @@ def source() -> Source:
 
     Raises:
         ArgumentError: the rounds of who deals cannot be foreseen.
+
+    Warns:
+        InsecureWarning: of `warn_of_first_party`.
     """
     mode = active()
     if mode is not None:
@@ -50,7 +53,10 @@ def source() -> Source:
     provider = crypten.mpc.get_default_provider()
     if isinstance(provider, Source):
         return provider
-    return FirstParty() if provider.NAME == "TFP" else GenericTuples()
+    if provider.NAME != "TFP":
+        return GenericTuples()
+    warn_of_first_party(provider)
+    return FirstParty()
 
 
 def _foreseen(mode: Foreseen) -> ForeseenTuples:

@@ -53,7 +53,7 @@ DEALINGS: dict[str, Dealing] = {
     ),
     "tfp": Dealing(
         title="first party trusted",
-        host_name="TFP",
+        host_name="INSECURE_TFP",
         notice=(
             "CrypTen's default provider (trusted first party): party 0 deals all correlated "
             "randomness and can reconstruct every secret of the others. Run it only where party 0 "

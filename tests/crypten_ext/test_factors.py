@@ -23,7 +23,7 @@ TRIPLE = opened(N * INPUTS + INPUTS * OUTPUTS), opened(OUTPUTS * N + N * INPUTS)
 
 
 @pytest.mark.parametrize("owners", [False, True])
-@pytest.mark.parametrize("provider", ["DEALER", "TFP"])
+@pytest.mark.parametrize("provider", ["DEALER", "INSECURE_TFP"])
 def test_rows_are_opened_once_for_two_products(dealer_pool, provider, owners):
     found = dealer_pool.run(
         f"{TASKS}:products", provider=provider, owners=owners, rows=ROWS, seed=4
@@ -50,7 +50,7 @@ def test_both_products_are_dealt_at_once(dealer_pool):
         assert dealt["d x"] == 0
 
 
-@pytest.mark.parametrize("provider", ["DEALER", "TFP"])
+@pytest.mark.parametrize("provider", ["DEALER", "INSECURE_TFP"])
 @pytest.mark.parametrize("outputs", [OUTPUTS, OUTPUTS + 1])
 def test_rows_travel_while_another_product_waits(dealer_pool, provider, outputs):
     """Masked for other columns they go once more, under fresh masks; nobody's secret do they tell.
@@ -64,7 +64,7 @@ def test_rows_travel_while_another_product_waits(dealer_pool, provider, outputs)
         assert right
         assert also_right
         of_w, of_x = 2 * 8 * INPUTS * OUTPUTS, 2 * 8 * INPUTS * own
-        if provider == "TFP":
+        if provider == "INSECURE_TFP":
             assert with_first == with_second == of_w + 2 * 8 * INPUTS * N
             continue
         assert with_first == of_w + 2 * of_x

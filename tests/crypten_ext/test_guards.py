@@ -19,6 +19,7 @@ REFUSED = {
     "backward twice": ("GradientError", "two gradients.*ran twice.*zero_grad"),
     "backward after step": ("GradientError", r"after step\(\) without zero_grad"),
     "host's BCEWithLogitsLoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
+    "host's CrossEntropyLoss": ("GradientError", "mean.*crypten_ext.nn.CrossEntropyLoss"),
     "host's MSELoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
     "mean": ("GradientError", "reduction = 'mean': must be 'sum'"),
     **dict.fromkeys(
@@ -164,6 +165,17 @@ def test_noise_of_no_shape_or_against_everybody_is_refused(pools: Pools):
     ):
         assert kind == "ArgumentError"
         assert message.startswith(f"{words}: must be")
+
+
+def test_the_first_party_is_warned_of_once_unless_it_is_chosen(pools: Pools):
+    """By an optimizer or by the first of our protocols, whichever comes first."""
+    for found in pools.run(2, f"{TASKS}:first_party"):
+        assert found == {"TFP": [0, 1, 1, 1, 1, 2], "INSECURE_TFP": [0] * 6}
+
+
+def test_a_single_party_is_not_warned_of_itself(pools: Pools):
+    for found in pools.run(1, f"{TASKS}:first_party"):
+        assert found == {"TFP": [0] * 6, "INSECURE_TFP": [0] * 6}
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,8 @@ class Recorded(AutogradFunction):
         raise GradientError(
             "The gradient did not come from a sum-reduced loss of crypten_ext.nn on the model's "
             "own output: a mean divides by the batch size before clipping, which breaks the bound "
-            "of every example's gradient. Use crypten_ext.nn.BCEWithLogitsLoss()."
+            "of every example's gradient. Use crypten_ext.nn.CrossEntropyLoss() in place of "
+            "CrypTen's, and crypten_ext.nn.BCEWithLogitsLoss() in place of its own."
         )
 
 

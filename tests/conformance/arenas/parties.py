@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import crypten_ext
+from crypten_ext import dealer
 from crypten_ext.processes import meter as wires
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import CrypTenRing
@@ -27,8 +28,16 @@ WORD_BYTES = 16
 
 @contextmanager
 def precision(frac_bits: int) -> Iterator[None]:
-    """Inside the block encrypted tensors have that many fractional bits, and traffic is counted."""
-    settings = {"encoder.precision_bits": frac_bits, "communicator.verbose": True}
+    """Inside the block encrypted tensors have that many fractional bits, and traffic is counted.
+
+    Party 0 deals.
+    """
+    dealer.install()
+    settings = {
+        "encoder.precision_bits": frac_bits,
+        "communicator.verbose": True,
+        "mpc.provider": "INSECURE_TFP",
+    }
     with crypten.cfg.temp_override(settings):
         yield
 

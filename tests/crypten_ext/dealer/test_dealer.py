@@ -64,7 +64,7 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Parties]:
     [
         ("host_tuples", {"provider": "DEALER"}),
         ("own_tuples", {"provider": "DEALER"}),
-        ("own_tuples", {"provider": "TFP"}),
+        ("own_tuples", {"provider": "INSECURE_TFP"}),
     ],
 )
 def test_opened_tuples_fulfil_their_relations(pool, task, arguments):
@@ -86,7 +86,7 @@ def test_every_opened_word_is_masked(pool):
 
 def test_results_and_rounds_are_those_of_the_first_party(pool):
     (dealt,) = pool.run(TASKS + "compute", provider="DEALER")[0]
-    (first,) = pool.run(TASKS + "compute", provider="TFP")[0]
+    (first,) = pool.run(TASKS + "compute", provider="INSECURE_TFP")[0]
     assert dealt["rounds"] == first["rounds"]
     x = torch.linspace(0.5, 40.0, 12)
     assert torch.all(dealt["root"] <= 1 / x.sqrt() + 2**-15)
@@ -97,7 +97,7 @@ def test_results_and_rounds_are_those_of_the_first_party(pool):
 
 def test_training_waits_for_no_correction_from_the_second_step_on(pool):
     dealt = pool.run(TASKS + "train", provider="DEALER", steps=3)
-    first = pool.run(TASKS + "train", provider="TFP", steps=3)
+    first = pool.run(TASKS + "train", provider="INSECURE_TFP", steps=3)
     assert [d["rounds"] for d in dealt] == [f["rounds"] for f in first]
     torch.testing.assert_close(dealt[0]["weight"], first[0]["weight"], rtol=0, atol=1e-4)
     assert dealt[0]["weight"].abs().max() > 0.05

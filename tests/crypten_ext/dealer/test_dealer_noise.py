@@ -222,7 +222,7 @@ def test_steps_have_no_round_more_and_a_word_more_for_each_parameter(dealer_pool
 
 
 def test_no_other_provider_adds_noise(dealer_pool: Parties):
-    for refused in dealer_pool.run(f"{TASKS}refusal", provider="TFP"):
+    for refused in dealer_pool.run(f"{TASKS}refusal", provider="INSECURE_TFP"):
         assert refused.startswith("dealer_noise = True: must be left out with a provider other")
 
 

@@ -28,7 +28,7 @@ def measured(pool: Parties, provider: Provider, steps: int, **sizes: int) -> lis
     return found
 
 
-@pytest.mark.parametrize("provider", ["DEALER", "TFP"])
+@pytest.mark.parametrize("provider", ["DEALER", "INSECURE_TFP"])
 def test_tuples_need_no_message_among_the_parties(dealer_pool, provider):
     assert dealer_pool.run(f"{TASKS}cost_of_tuples", provider=provider) == [(0, 0)] * 3
 

@@ -121,7 +121,7 @@ def test_every_opened_word_is_masked(pool):
 
 def test_results_are_those_of_the_first_party(pool):
     (dealt,) = pool.run(DEALT + "compute", provider="TTP")[0]
-    (first,) = pool.run(DEALT + "compute", provider="TFP")[0]
+    (first,) = pool.run(DEALT + "compute", provider="INSECURE_TFP")[0]
     x = torch.linspace(0.5, 40.0, 12)
     assert torch.all(dealt["root"] <= 1 / x.sqrt() + 2**-15)
     for key in ("root", "clipped", "product"):

@@ -5,6 +5,7 @@ Every scenario runs in each party of a pool; its error, if it is the project's, 
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,9 @@ import crypten_ext
 from crypten_ext import nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
+from crypten_ext.ring import first_party as first_party_module
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from extensions.errors import InsecureWarning
 from extensions.privacy.randomness import InsecureSeededSource
 from tests.helpers.party_tasks.protocols import Outcome, opened, outcome, session
 
@@ -295,6 +298,7 @@ GUARDS: dict[str, Scenario] = {
     "own forward": own_forward,
     "too far": too_far_from_the_start,
     "host's BCEWithLogitsLoss": host_loss("BCEWithLogitsLoss"),
+    "host's CrossEntropyLoss": host_loss("CrossEntropyLoss"),
     "host's MSELoss": host_loss("MSELoss"),
     "mean": lambda: nn.BCEWithLogitsLoss(reduction="mean"),
     "ledger of another": ledger_of_another,
@@ -353,6 +357,28 @@ GUARDS: dict[str, Scenario] = {
     ),
     "PyTorch's Softmax": lambda: dpsgd(converted(torch.nn.Linear(WIDTH, 5), torch.nn.Softmax(1))),
 }
+
+
+def first_party(context: Context) -> dict[str, list[int]]:
+    """Returns how many warnings there were after each action, by the provider."""
+    results = {}
+    for provider in ("TFP", "INSECURE_TFP"):
+        with session(**{"mpc.provider": provider}), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", InsecureWarning)
+            actions: list[Callable[[], Any]] = [
+                first_party_module._warn.cache_clear,
+                Bench,
+                lambda: crypten.cryptensor(torch.ones(3)).inverse_sqrt(),
+                Bench,
+                first_party_module._warn.cache_clear,
+                lambda: crypten.cryptensor(torch.ones(3)).inverse_sqrt(),
+            ]
+            counts = []
+            for action in actions:
+                action()
+                counts.append(sum(each.category is InsecureWarning for each in caught))
+        results[provider] = counts
+    return results
 
 
 def guards(context: Context) -> dict[str, Outcome]:

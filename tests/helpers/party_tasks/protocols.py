@@ -41,9 +41,16 @@ SMALL = 2**40
 
 @contextmanager
 def session(frac_bits: int = 20, **settings: Any) -> Iterator[None]:
-    """Inside the block our methods are on, at that precision, and CrypTen counts its traffic."""
+    """Inside the block our methods are on, at that precision, and CrypTen counts its traffic.
+
+    Party 0 deals, unless the settings say otherwise.
+    """
     was_enabled = crypten_ext.is_enabled()
-    own = {"encoder.precision_bits": frac_bits, "communicator.verbose": True}
+    own = {
+        "encoder.precision_bits": frac_bits,
+        "communicator.verbose": True,
+        "mpc.provider": "INSECURE_TFP",
+    }
     with crypten.cfg.temp_override({**own, **settings}):
         crypten_ext.enable()
         try:
