@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from extensions.checks import check_label
 from extensions.errors import ArgumentError
-from extensions.privacy.sampling import check_reals
+from extensions.privacy.sampling import as_reals
 
 import crypten
 
@@ -37,9 +37,7 @@ def as_arrays(
             raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
         return None, None
     try:
-        for name, value in (("x", x), ("y", y)):
-            check_reals(name, value)
-        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
+        features, labels = as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
         finite = np.isfinite(labels.astype(np.float64)).all()
     except ArgumentError:
         raise

@@ -4,6 +4,7 @@ import bisect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ OVERFLOW_PROBABILITY = 1e-9
 """Most that it may be probable that any batch of a run has more records than rows."""
 
 _BLOCK = 1 << 16  # words
+_REALS = (Real, np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +72,22 @@ class Rows:
         )
 
 
-def check_reals(name: str, values: npt.ArrayLike) -> None:
-    """Raises ArgumentError if an array is of complex numbers, texts or times."""
-    dtype = np.asarray(values).dtype
-    if dtype.kind in "cSUmM":
-        raise ArgumentError(name, f"an array of {dtype}", "an array of real numbers")
+def as_reals(name: str, values: npt.ArrayLike) -> npt.NDArray[np.generic]:
+    """Returns an array of real numbers, for example of objects that all are such numbers.
+
+    Raises:
+        ArgumentError: there are complex numbers, texts, times or others, whose type is named.
+    """
+    array = np.asarray(values)
+    found = str(array.dtype)
+    if array.dtype.kind in "biuf":
+        return array
+    if array.dtype.kind == "O":
+        others = {type(each).__name__ for each in array.flat if not isinstance(each, _REALS)}
+        if not others:
+            return array.astype(np.float64)
+        found = f"objects of type {', '.join(sorted(others))}"
+    raise ArgumentError(name, f"an array of {found}", "an array of real numbers")
 
 
 def check_records(
@@ -102,8 +115,7 @@ def check_records(
         ArgumentError: a wrong shape, NaN or infinity, a norm beyond the bound, a label outside its
             range.
     """
-    check_reals("features", features)
-    x = np.asarray(features)
+    x = as_reals("features", features)
     if x.ndim != 2 or 0 in x.shape:
         raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
     for block in row_blocks(x.shape):
@@ -144,11 +156,11 @@ def encode_targets(
     if classes == 1:
         y = y.reshape(records, 1)
     if y.ndim == 2:
-        check_reals("labels", y)
+        y = as_reals("labels", y)
     encoded = np.zeros((records, classes), dtype=np.int64)
     for block in row_blocks(encoded.shape):
         if y.ndim == 1:
-            check_labels(y[block], classes)
+            check_labels(y[block], classes, first=block.start)
             own = y[block].astype(np.int64)
             encoded[block][np.arange(len(own)), own] = 1 << frac_bits
             continue
@@ -183,7 +195,7 @@ def encode_features(
         row = int(norms.argmax())
         raise ArgumentError(
             "features",
-            f"a row of norm {norms[row]:.6g}",
+            f"a row of norm above {max_feature_norm:g}",
             f"rows of norm at most max_feature_norm = {max_feature_norm:g}",
             f"Look at row {row}; rescale the rows or declare a larger bound.",
         )
@@ -203,18 +215,24 @@ def row_blocks(shape: tuple[int, ...], words: int = _BLOCK) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def check_labels(labels: npt.NDArray[np.generic], classes: int) -> None:
+def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 0) -> None:
     """Returns only if every label is the number of a class.
 
+    Args:
+        labels: one a record.
+        classes: number of classes.
+        first: number of the first record.
+
     Raises:
-        ArgumentError: one is not.
+        ArgumentError: one is not; its record is named, and never it.
     """
     wrong = np.ones(labels.shape, dtype=bool)
     if labels.dtype.kind in "biuf":
         reals = labels.astype(np.float64)
         wrong = ~((reals >= 0) & (reals < classes) & (reals == np.floor(reals)))
     if wrong.any():
-        raise ArgumentError("labels", labels[wrong].tolist()[0], f"an integer in 0..{classes - 1}")
+        row = first + int(np.argmax(wrong))
+        raise ArgumentError("labels", f"that of row {row}", f"an integer in 0..{classes - 1}")
 
 
 def check_sample_rate(sample_rate: float) -> float:

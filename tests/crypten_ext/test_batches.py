@@ -153,6 +153,24 @@ def test_a_party_without_the_last_class_has_a_target_of_it_all_the_same(pools):
     np.testing.assert_array_equal(batch["y"], expected)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        lambda y: np.array(y, dtype=object),
+        lambda y: np.array([np.int8(each) for each in y], dtype=object),
+        lambda y: np.array([bool(each) for each in y]),
+        lambda y: np.array([bool(each) for each in y], dtype=object),
+    ],
+    ids=["list", "objects", "numpy's objects", "bool", "bool objects"],
+)
+def test_labels_are_numbers_of_any_kind(pools, kind):
+    own = [{"x": np.full((2, 1), 0.25), "y": kind([0, 1])} for _ in range(3)]
+    options = {"steps": 1, "sample_rate": 1.0}
+    (batch,) = pools.run(3, f"{TASKS}:sample", per_party=own, **options)[0]["batches"]
+    np.testing.assert_array_equal(batch["y"], np.eye(2)[[0, 1] * 3])
+
+
 GOOD = {"x": np.full((5, 3), 0.25), "y": np.arange(5) % 3, "classes": 3}
 NAN = np.where(np.eye(5, 3) > 0, np.nan, 0.25)
 OWN = {
@@ -172,6 +190,18 @@ OWN = {
     "complex": ({"x": np.full((5, 3), 0.1 + 1j)}, "x = 'an array of complex128': must be"),
     "complex labels": ({"y": np.zeros(5, complex)}, "y = 'an array of complex128': must be"),
     "huge label": ({"y": np.full(5, 10**9)}, "y = .*a label below 4096"),
+    "words as objects": (
+        {"y": np.array([*"abc", 1, None], dtype=object)},
+        "y = 'an array of objects of type NoneType, str': must be .* of real numbers",
+    ),
+    "numbers as words as objects": (
+        {"y": np.array([*"01201"], dtype=object)},
+        "y = 'an array of objects of type str': must be",
+    ),
+    "no numbers among features": (
+        {"x": np.full((5, 3), None)},
+        "x = 'an array of objects of type NoneType': must be",
+    ),
     "word labels": ({"y": np.full(5, "a")}, "y = .an array of <U"),
     "half given": ({"y": None}, "x, y = 'one of them None': must be both arrays, or both None"),
     "encrypted": ({"encrypt": True}, "x = 'an encrypted tensor': must be this party's own"),

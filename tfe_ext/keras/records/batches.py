@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
-from extensions.privacy.sampling import OwnRecords, capacity, check_records
+from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.records.datasets import PlacedRecords, is_dataset, read
@@ -277,15 +277,14 @@ def _as_arrays(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]]:
     """Returns an owner's features and labels as arrays of numbers."""
     try:
-        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
-        labels.astype(np.float64)
+        return as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             "x, y",
             f"{type(x).__name__}, {type(y).__name__} of {name}",
             "arrays of numbers in the clear, which are shared from their owner's device",
+            str(error),
         ) from error
-    return features, labels
 
 
 def shapes_of(records: Mapping[str, Own]) -> tuple[tuple[str, int], ...]:
