@@ -21,8 +21,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from extensions.errors import MissingExtraError, UnsupportedVersionError
-from tfe_ext.host_words import name_missing_operation, said_once
+from extensions.errors import MissingExtraError, UnsupportedVersionError, install_command
+from tfe_ext.host_words import name_missing_operation, name_unknown_activation, said_once
 
 _TESTED = (2, 18), (2, 22)
 _UNTESTED = "TFE_EXT_UNTESTED_TENSORFLOW"
@@ -61,6 +61,7 @@ def apply() -> None:
     ):
         importlib.import_module("tf_encrypted")
     name_missing_operation(importlib.import_module("tf_encrypted.operations.secure_random"))
+    name_unknown_activation(importlib.import_module("tf_encrypted.keras.activations"))
     build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
     return_in_place()
 
@@ -76,7 +77,7 @@ def check_version(version: str) -> None:
     if not low <= release < high and os.environ.get(_UNTESTED) != "1":
         raise UnsupportedVersionError(
             f"TensorFlow {version} is installed, but tfe_ext was tested on 2.18 up to 2.21 only. "
-            f"Type: pip install 'pea-mpl[tfe]', or set {_UNTESTED}=1 to try."
+            f"Type in your clone of PEA: {install_command('tfe')}, or set {_UNTESTED}=1 to try."
         )
 
 

@@ -1,11 +1,11 @@
-"""What TF Encrypted says of its native operations, which no tested TensorFlow has, said once."""
+"""What TF Encrypted says, put right: of native operations that are missing, of unknown names."""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from extensions.errors import UnsupportedVersionError
+from extensions.errors import ArgumentError, UnsupportedVersionError
 
 USED = "tfe_ext.ABY3 draws its masks from ChaCha20, under keys of the operating system."
 MISSING = (
@@ -60,3 +60,26 @@ def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
         UnsupportedVersionError: always.
     """
     raise UnsupportedVersionError(f"{MISSING} Type: tfe.set_protocol(tfe_ext.ABY3())")
+
+
+def name_unknown_activation(activations: Any) -> None:
+    """Makes the name of no activation an error that says which names there are.
+
+    Args:
+        activations: the host's module of activations.
+    """
+    host_get = activations.get
+    if getattr(host_get, "names_unknown", False):
+        return
+
+    def get(identifier: Any) -> Any:
+        try:
+            found = host_get(identifier)
+        except (KeyError, TypeError):
+            found = None
+        if found is None:
+            raise ArgumentError("activation", identifier, "None, 'relu', 'sigmoid' or 'tanh'")
+        return found
+
+    vars(get)["names_unknown"] = True
+    activations.get = get

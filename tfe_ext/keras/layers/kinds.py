@@ -181,7 +181,8 @@ def _function_name(layer: Any) -> str:
 
 def unsupported(layer: Any, reason: str) -> UnsupportedLayerError:
     """Returns the error about a layer that cannot be trained, for that reason."""
+    name = getattr(layer, "name", layer)
     return UnsupportedLayerError(
-        f"Layer {layer.name!r} ({type(layer).__name__}) cannot be trained privately: {reason}. "
+        f"Layer {name!r} ({type(layer).__name__}) cannot be trained privately: {reason}. "
         f"Supported are {SUPPORTED}."
     )
