@@ -17,7 +17,8 @@ class InverseSqrt(AutogradFunction):
     """``x.inverse_sqrt(degree=4)``: 1/sqrt(x), never above it.
 
     Guarantees:
-        One-sided in the ring, for every element, with any number of parties; see
+        One-sided for every element as it is shared, with any number of parties. Encoding rounds it
+        before: 0.01 is shared as 655 / 2^16, whose inverse root is 10.0027. See
         `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
         negative and very large inputs give (exactly 0).
 

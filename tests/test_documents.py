@@ -33,6 +33,15 @@ def test_files_and_modules_that_a_document_names_exist(document: Path):
     assert missing == []
 
 
+def test_nothing_says_to_install_from_an_index_that_does_not_have_us():
+    """Whoever registers the name there would be installed instead."""
+    files = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
+    files += [path for path in (ROOT / "examples").rglob("*") if path.suffix != ".pyc"]
+    files += [path for package in PACKAGES.split("|") for path in (ROOT / package).rglob("*.py")]
+    told = re.compile(r"pip install[^\n]*pea[-]mpl")
+    assert not [path for path in files if path.is_file() and told.search(path.read_text())]
+
+
 def test_a_name_that_is_gone_is_found():
     assert not is_defined("extensions.dpsgd")
     assert not is_defined("fl.chain.ledger.Ledger")

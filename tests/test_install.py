@@ -77,6 +77,51 @@ def test_extra_resolves_by_name(extra):
         assert requirement.specifier.contains(version, prereleases=True), (line, version)
 
 
+def test_metadata_names_nobody_and_no_place_that_there_is_not():
+    assert PROJECT["authors"] == [{"name": "PEA contributors"}]
+    assert "maintainers" not in PROJECT
+    assert "urls" not in PROJECT
+
+
+@pytest.mark.parametrize("package", sorted(SHIPPED))
+def test_our_types_are_told(package):
+    assert (ROOT / package / "py.typed").read_bytes() == b""
+
+
+def imported(folder: Path, package: str) -> subprocess.CompletedProcess[str]:
+    """Returns what a script says that imports a package, beside what else is in its folder."""
+    script = folder / "script.py"
+    script.write_text(f"import {package}\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("package", sorted(SHIPPED - {"extensions"}))
+@pytest.mark.parametrize(
+    "name", ["extensions/__init__.py", "extensions/errors.py", "extensions.py"]
+)
+def test_what_hides_our_package_is_named(tmp_path, package, name):
+    """And none of it runs."""
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    for path in {file, file.parent / "__init__.py"} - {tmp_path / "__init__.py"}:
+        path.write_text("print('theirs')\n__version__ = '0'\n")
+    run = imported(tmp_path, package)
+    assert run.returncode == 1
+    assert not run.stdout
+    place = file if file.parent == tmp_path else file.parent
+    assert re.match(rf"ImportError: {re.escape(str(place))} ", run.stderr.splitlines()[-1])
+
+
+def test_a_folder_of_scripts_hides_nothing(tmp_path):
+    """Without an __init__.py it is no package as ours is."""
+    (tmp_path / "extensions").mkdir()
+    run = imported(tmp_path, "fl")
+    assert run.returncode == 0, run.stderr
+
+
 def test_entry_points_lead_to_modules():
     groups = PROJECT["entry-points"]
     targets = [*PROJECT["scripts"].values(), *groups["pea.backends"].values()]
@@ -184,4 +229,5 @@ def test_wheel_holds_our_packages_alone(tmp_path):
     assert len(metadata) == 1
     assert tops - metadata == SHIPPED & set(PACKAGES)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {f"{package}/py.typed" for package in SHIPPED} <= {*names}
     assert not [name for name in names if "__pycache__" in name]

@@ -4,7 +4,16 @@ Import it before ``tf_encrypted`` and before ``tf.keras`` is used: the released 
 not import on current TensorFlow without it.
 """
 
-from tfe_ext import compat
+import os
+from importlib.util import find_spec
+
+_ours = os.path.join(os.path.dirname(os.path.dirname(__file__)), "extensions")
+_spec = find_spec("extensions")
+_found = [*(_spec.submodule_search_locations or [str(_spec.origin)])] if _spec else [_ours]
+if os.path.realpath(_found[0]) != os.path.realpath(_ours):  # a folder or file of the user's
+    raise ImportError(f"{_found[0]} hides PEA's package extensions: rename it.", path=_found[0])
+
+from tfe_ext import compat  # noqa: E402
 
 compat.apply()
 

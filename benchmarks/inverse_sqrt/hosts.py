@@ -10,7 +10,7 @@ from benchmarks.instruments import spu
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, check_host
 from benchmarks.inverse_sqrt import spu_party
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, SQRT_RECIPROCAL, Session, measure
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import ArgumentError, PeaError, install_command
 
 TIMED = {
     CRYPTEN: (OURS, PAPER, INV_SQRT, SQRT_RECIPROCAL),
@@ -66,14 +66,14 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
         if find_spec(package):
             hosts.append(Host(name=name))
         else:
-            print(f"{name} is left out: it is not installed. Type: pip install 'pea-mpl[{extra}]'")
+            print(f"{name} is left out: it is not installed. Type: {install_command(extra)}")
     if SPU in wanted:
         if versions := spu.versions(spu_python):
             hosts.append(Host(name=SPU, options={"python": spu_python}, versions=versions))
         else:
             print(
-                f"{SPU} is left out: {spu_python} does not have it. Type: pip install "
-                "'pea-mpl[spu]' in an environment of its own, and give --spu-python its python."
+                f"{SPU} is left out: {spu_python} does not have it. Type in an environment of its "
+                f"own: {install_command('spu')}, and give --spu-python its python."
             )
     if not hosts:
         raise PeaError("No host is left to be measured; the lines above say what to install.")

@@ -73,7 +73,7 @@ def test_a_launcher_without_its_host_says_what_to_install(package: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert f"{package} is not installed" in done.stdout, done.stderr
-    assert "pip install 'pea-mpl[crypten]'" in done.stdout
+    assert "pip install '.[crypten]'" in done.stdout
 
 
 @pytest.mark.parametrize(

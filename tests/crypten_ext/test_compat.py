@@ -161,7 +161,7 @@ def test_missing_package_is_named_with_the_command_that_installs_it(package):
     run = run_fresh(f"import sys; sys.modules[{package!r}] = None; import crypten_ext")
     assert run.returncode == 1
     assert f"MissingExtraError: {package} is not installed." in run.stderr
-    assert "pip install 'pea-mpl[crypten]'" in run.stderr
+    assert "pip install '.[crypten]'" in run.stderr
 
 
 def test_conversion_needs_no_onnxscript():

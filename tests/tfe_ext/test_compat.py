@@ -189,4 +189,4 @@ def test_missing_package_is_named_with_the_command_that_installs_it(package, dis
     )
     assert run.returncode == 1
     assert f"MissingExtraError: {distribution} is not installed." in run.stderr
-    assert "pip install 'pea-mpl[tfe]'" in run.stderr
+    assert "pip install '.[tfe]'" in run.stderr

@@ -39,7 +39,8 @@ class Functions:
             degree: of the polynomial: 2 (0.64 % below at most), 3 (0.096 %) or 4 (0.015 %).
 
         Guarantees:
-            One-sided in the ring, for every element; see
+            One-sided for every element as it is shared. Encoding rounds it before: 0.01 is shared
+            as 655 / 2^16, whose inverse root is 10.0027. See
             `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
             negative and very large inputs give (exactly 0).
 

@@ -197,7 +197,7 @@ def test_arguments_that_are_not_the_plans_are_refused(key_owner, multiplier, wor
 
 def test_without_the_wheel_the_command_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "seal", None)
-    with pytest.raises(MissingExtraError, match=r"pea-mpl\[lattice\]"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[lattice\]'"):
         Scheme()
 
 

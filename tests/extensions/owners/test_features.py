@@ -237,7 +237,7 @@ def test_a_function_fitted_to_the_records_is_refused(name):
 )
 def test_what_is_not_installed_is_named_with_its_extra(name, module, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'pea-mpl\[{extra}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
         find(name)
 
 

@@ -267,8 +267,8 @@ def test_without_the_framework_the_pip_command_is_told(tmp_path):
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
-        "torch is not installed. Type: pip install 'pea-mpl[fl]'",
-        "onnx is not installed. Type: pip install 'pea-mpl[onnx]'",
-        "tf_keras is not installed. Type: pip install 'pea-mpl[tfe]'",
+        "torch is not installed. Type in your clone of PEA: pip install '.[fl]'",
+        "onnx is not installed. Type in your clone of PEA: pip install '.[onnx]'",
+        "tf_keras is not installed. Type in your clone of PEA: pip install '.[tfe]'",
         "npz",
     ]
