@@ -28,9 +28,9 @@ from extensions.pairwise.owned import DATA
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import draw_rows
 from extensions.protocols.host import Batch
-from extensions.protocols.pencil.step import encoded_weight, noisy_sums
+from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.clear import ClearRing
-from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from extensions.ring.fixed_point import Integers, Reals, decode
 
 OWNERS = 2
 RATES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -138,10 +138,7 @@ def _sums(
     for _ in range(case.learning.steps):
         rows = draw_rows(own, party=DATA, sample_rate=rate, rows=plan.rows, source=source)
         account.charge()
-        parameters = [
-            (encoded_weight(weight, terms.frac_bits), encode(bias, terms.frac_bits))
-            for weight, bias in model.layers
-        ]
+        parameters = [encoded_layer(*layer, terms.frac_bits) for layer in model.layers]
         batch = Batch(rows.features, rows.labels, rows.squared_norms, rows.padding)
         parts = noisy_sums(ring, terms.network, plan, parameters, [batch], source)
         yield [decode(each, terms.frac_bits + plan.factor_bits) for each in parts]
