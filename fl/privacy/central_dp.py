@@ -48,7 +48,9 @@ class CentralDP(Mechanism):
         amplified, and `ledger.of(k)` composes the rounds of client k, for runs in which its updates
         are 0 or not. For a client whose updates are others, these ledgers tell epsilon with
         neighbours="replace"; the sampling is Poisson's there, too, and the number of clients is
-        public. A round is charged before it begins.
+        public. A round is charged before it begins. An update that training leaves NaN or infinite,
+        or a training that raises an error, counts as zeros; one that raises `UpdateError` withdraws
+        the client, which is public.
 
     Noise:
         Clients round toward 0 to multiples of 2^-24, or coarser where 2^24 of them would not reach
@@ -81,6 +83,7 @@ class CentralDP(Mechanism):
 
     exchange = "delta"
     parameters_only = True
+    hides_updates = True
     equal_weights = True
     ledger: Ledger | ClientLedgers
 

@@ -37,8 +37,9 @@ class DistributedDP(Mechanism):
         not, `neighbours="replace"` for updates that are others. The server knows who takes part:
         nothing is amplified, as with `CentralDP(sampling="fixed")`, whose epsilon it has. Against
         other numbers of colluders and survivors: `epsilon_against`. A round is charged before it
-        begins. An update that training leaves NaN or infinite counts as zeros, with the same noise.
-        A training that raises `UpdateError` withdraws the client, which is public.
+        begins. An update that training leaves NaN or infinite, or a training that raises an error,
+        counts as zeros, with the same noise; one that raises `UpdateError` withdraws the client,
+        which is public.
 
     Noise:
         Discrete, from the operating system's generator, in integers on a grid on which each share

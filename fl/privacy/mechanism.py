@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch import Tensor, nn
+
 from extensions.privacy.accounting import Ledger
 from fl.clients import ClientTraining
 from fl.privacy.ledgers import ClientLedgers
@@ -25,8 +27,8 @@ class Mechanism:
         equal_weights: whether it needs every client to count alike.
         parameters_only: whether it is for parameters alone, and not for running statistics.
         hides_updates: whether what a client sends tells no more of its update than the ledger says:
-            a training that ends in NaN or infinity then counts as one that changed nothing, since
-            a withdrawal would tell of it.
+            a training that ends in NaN or infinity, or in an error, then counts as one that changed
+            nothing, since a withdrawal would tell of it, and records are not looked at before.
         training: what clients do, where it is part of the mechanism; None: as the run says.
     """
 
@@ -57,6 +59,20 @@ class Mechanism:
 
         Raises:
             ArgumentError: it cannot; says what would.
+        """
+
+    def check_records(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
+        """Returns only if clients can train such records as this mechanism needs it.
+
+        Called when a run is made, or a client of it, with the model before any training.
+
+        Args:
+            model: it stays as it is.
+            x: records of a client, of which shape and type alone may count.
+            y: its labels, likewise.
+
+        Raises:
+            ArgumentError: they cannot.
         """
 
     def cohort(self, selected: int) -> int:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from fl.clients import Loss, described
@@ -31,16 +32,19 @@ class RecordDP(Mechanism):
         steps: of DPSGD in a round.
         sample_rate: probability with which a record takes part in a step.
         lr: learning rate of the clients.
-        loss: of outputs and labels.
+        loss: of outputs and labels, as `LocalDPSGD` takes it: a mean or a sum over records.
+            Weights of `CrossEntropyLoss` and `NLLLoss` multiply what a record counts.
 
     Raises:
-        ArgumentError: an argument outside its range.
+        ArgumentError: an argument outside its range; where a run is made, a model that no single
+            record trains, or a loss that divides by something of its batch.
 
     Source:
         Abadi et al., CCS 2016; McMahan et al., AISTATS 2017, with it for the clients' training.
     """
 
     parameters_only = True
+    hides_updates = True
     ledger: ClientLedgers
     training: LocalDPSGD
 
@@ -67,6 +71,10 @@ class RecordDP(Mechanism):
     def parameters(self) -> dict[str, Any]:
         """Returns the arguments."""
         return described(self.training)
+
+    def check_records(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
+        """Returns only if single records train, with a loss that is a mean or a sum over them."""
+        self.training.check(model, x, y)
 
     def charge(self, round: Round, population: int) -> None:
         """Records the round's steps in the ledger of every selected client."""

@@ -26,8 +26,8 @@ class SignDS(Mechanism):
         selection is more than e^sign_eps times as likely with one update as with another. The
         client need trust nobody else. `ledger.of(k)` adds up the rounds in which client k was
         selected. All randomness comes from the operating system's generator, through integers. An
-        update that training leaves NaN or infinite counts as zeros. A training that raises
-        `UpdateError` withdraws the client, which is public.
+        update that training leaves NaN or infinite, or a training that raises an error, counts as
+        zeros; one that raises `UpdateError` withdraws the client, which is public.
 
     Edge cases:
         Where too few dimensions reach `sign_thr_ratio`, one is selected.
