@@ -70,6 +70,8 @@ LINEAR_SENT = [21064, 21064, 86728]
         pytest.param("steps_are_fresh", marks=pytest.mark.long),
         pytest.param("one_output_and_other_layers", marks=pytest.mark.long),
         "wrong_layers_are_refused",
+        "a_name_of_no_activation_or_layer_is_told",
+        "labels_are_numbers_of_any_kind",
         "a_summary_is_that_of_keras_and_opens_nothing",
         "wrong_arguments_are_refused",
     ],

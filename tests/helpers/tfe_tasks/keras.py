@@ -540,6 +540,39 @@ def wrong_layers_are_refused():
         tfe.set_protocol(PROTOCOL)
 
 
+def a_name_of_no_activation_or_layer_is_told():
+    from tf_keras import Sequential as Clear
+    from tf_keras import layers as clear_layers
+
+    made = {
+        "Activation": lambda name: layers.Activation(name),
+        "Dense": lambda name: layers.Dense(2, activation=name),
+        "Conv2D": lambda name: layers.Conv2D(2, 3, activation=name),
+        "Keras": lambda name: Sequential.from_config(
+            Clear([clear_layers.Dense(2, activation=name, input_shape=(4,))]).get_config()
+        ),
+    }
+    for kind, make in made.items():
+        for name in ("elu", "gelu") if kind == "Keras" else ("elu", "selu", "Relu", "", 3, b"relu"):
+            with pytest.raises(ArgumentError) as caught:
+                make(name)
+            assert (caught.value.argument, caught.value.value) == ("activation", name)
+    assert layers.Activation("relu").activation is not layers.Activation(None).activation
+    with pytest.raises(UnsupportedLayerError, match="'dense'"):
+        Sequential(["dense"])
+
+
+def labels_are_numbers_of_any_kind():
+    x, y = records(10)
+    model = model_of([4, 2], optimizer=DPSGD(1.0, 1.0, 1.0, 0.5))
+    for labels in (y.astype(object), list(y), y > 0):
+        model.fit({"server0": x}, {"server0": labels}, steps=1, verbose=False)
+    words = y.astype(str)
+    for wrong, kind in ((words, "<U"), (words.astype(object), "str"), (y * 1j, "complex128")):
+        with pytest.raises(ArgumentError, match=kind):
+            model.fit({"server0": x}, {"server0": wrong}, steps=1, verbose=False)
+
+
 def a_summary_is_that_of_keras_and_opens_nothing():
     from tf_keras import Sequential as Clear
 
