@@ -62,4 +62,4 @@ def _array(archive: ZipFile, member: ZipInfo) -> npt.NDArray[Any]:
         if (claimed := math.prod(shape) * dtype.itemsize) != held:
             raise ValueError(f"{member.filename} claims {claimed} bytes, and holds {held}")
     with archive.open(member) as file:
-        return npy.read_array(file, allow_pickle=False)  # type: ignore[no-any-return]
+        return npy.read_array(file, allow_pickle=False)

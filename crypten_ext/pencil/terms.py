@@ -113,8 +113,8 @@ class Terms(_Said):
         for name in ("max_grad_norm", "max_feature_norm"):
             check_positive(name, getattr(self, name))
         if (count := self.spec.parameters) > _MOST_WEIGHTS:  # refuses unknown models, too
-            allowed = f"a model of at most {_MOST_WEIGHTS} weights and biases"
-            raise ArgumentError("model", f"{self.model}, of {count}", allowed)
+            fewer = f"a model of at most {_MOST_WEIGHTS} weights and biases"
+            raise ArgumentError("model", f"{self.model}, of {count}", fewer)
 
     @property
     def spec(self) -> ModelSpec:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from extensions.errors import ArgumentError
 from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
@@ -241,7 +243,7 @@ def _run(
     header = header_of(config, report, recipe, held_out.features, whitening)
     if save is not None and not parameters:
         save(shares_of(host, model, name, header, keep, whitening))
-    chosen = {OWES: True} if header.chosen_by_counts else {}
+    chosen = {OWES: np.array(True)} if header.chosen_by_counts else {}
     found = {**parameters, **whitening_arrays(whitening), **chosen} if parameters else {}
     keep.complete(report, found)
     if not parameters:

@@ -137,6 +137,7 @@ _MET = [
 ]
 _NO_SHARES = ("nowhere", "given", "given/own.npz", "given/own.csv", "given/model.npz")
 _USED = {
+    "--features": ("nothing", "module:nothing", "hog", "tflite:nowhere.tflite"),
     "--weights": ("nowhere.pt",),
     "--no-feature-cache": ANY,
     "--config": ("nowhere.toml", "given"),
