@@ -25,7 +25,7 @@ from extensions.owners.data import (
     split_among,
 )
 from extensions.owners.features import Cache, check_kind, extract, find, rows_of
-from extensions.owners.schema import Schema, read_schema
+from extensions.owners.schema import Schema, label_of, read_schema
 from extensions.ring.fixed_point import Reals
 
 Progress = Callable[[int, int, int], None]
@@ -39,7 +39,7 @@ def class_names_of(text: str) -> tuple[str, ...]:
         ArgumentError: fewer than two, or one twice.
     """
     names = tuple(name.strip() for name in text.split(","))
-    if len(names) < 2 or len(set(names)) < len(names):
+    if len(names) < 2 or len({label_of(name) for name in names}) < len(names):
         raise ArgumentError("class_names", text, "at least two names, all different")
     return names
 

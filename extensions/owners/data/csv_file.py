@@ -49,11 +49,9 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
             raise file.error(start, allowed, file.advice)
     file.check_one(header, [])
     columns = [*zip(*(cells for _, cells, _ in rows), strict=True)] or [()] * len(names)
-    several = [row for row in rows if '"' in row[2] and _BREAK.search(row[2])]
+    several = [row for row in rows if _is_broken(row[2])]
     if several:
-        kinds = [
-            _Kind.of([each for each in column if not _BREAK.search(each)]) for column in columns
-        ]
+        kinds = [_Kind.of([each for each in column if not _is_broken(each)]) for column in columns]
         for row in several:
             file.check_one(row, kinds)
     return names, columns
@@ -89,6 +87,10 @@ class _Kind:
         return cell in self.cells or (self.numbers and _is_number(cell))
 
 
+def _is_broken(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
 def _is_number(cell: str) -> bool:
     return not math.isnan(number_of(cell.replace(",", ".")))
 
@@ -107,7 +109,7 @@ class _File:
             before = data[: error.start].decode()
             raise self._error(before, "text in UTF-8", "Save the file as UTF-8.") from None
         if not text:
-            raise ArgumentError("records", self.path.name, "a file that is not empty")
+            raise ArgumentError("records", str(self.path), "a file that is not empty")
         return text
 
     @cached_property
@@ -162,7 +164,7 @@ class _File:
                 parts, marks = [], 0
 
     def _cells(self, start: int, text: str) -> list[str]:
-        if '"' not in text and not _BREAK.search(text):
+        if '"' not in text and not _is_broken(text):
             return text.split(self.separator)
         cells, at = [], 0
         while found := self._cell.match(text, at):

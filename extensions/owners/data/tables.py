@@ -278,7 +278,7 @@ def _numbers(path: Path, table: Table, names: Sequence[str]) -> Raw:
     with naming(path):
         return np.stack(
             [
-                numbers_in(name, _present(name, cells), ".", advice=DRAFTED)
+                numbers_in(name, cells, ".", advice=DRAFTED)
                 for name, cells in zip(names, columns, strict=True)
             ],
             axis=1,

@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from extensions.ring.fixed_point import Reals
+
 Separator = Literal[",", ";", "\t", "|"]
 SEPARATORS: tuple[Separator, ...] = get_args(Separator)
 Mark = Literal[".", ","]
@@ -18,6 +20,9 @@ Mark = Literal[".", ","]
 SPELLED = ("na", "n/a", "nan", "null", "none", "?")
 """How files often spell a missing value, in small letters; only a schema can say that one does."""
 
+_FLOATS = (float, np.floating)
+_NUMBERS = (Real, Decimal)
+_READABLE = (str, *_NUMBERS)
 PANDAS_INDEX = re.compile(r"Unnamed: [0-9]+|__index_level_[0-9]+__")
 """How pandas names an index that has no name, once it was written and read."""
 
@@ -26,6 +31,7 @@ Table = Mapping[str, Cells]
 """The values of each column, by its name."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_IN_NUMBERS = re.compile(r"[0-9+.eE \t-]*+")
 _DIGITS = re.compile(r"([+-]?)(?=\.?[0-9])0*+([0-9]*+)(?:\.([0-9]*+))?")
 _TO_POINTS = str.maketrans(",.", ".,")
 _ROUNDED = re.compile(r"[+-]?[0-9](?:\.[0-9]*)?[eE]\+[0-9]+")
@@ -33,14 +39,14 @@ _ROUNDED = re.compile(r"[+-]?[0-9](?:\.[0-9]*)?[eE]\+[0-9]+")
 
 def is_missing(value: Any) -> bool:
     """Whether there is no value: None, NaN of a binary file, or a cell of nothing but spaces."""
-    if isinstance(value, float | np.floating):
-        return math.isnan(value)
-    return value is None or (isinstance(value, str) and not value.strip())
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, _FLOATS) and math.isnan(value))
 
 
 def is_readable(value: Any) -> bool:
     """Whether a value is text or a number, from which something can be learnt."""
-    return isinstance(value, str | Real | Decimal)
+    return isinstance(value, _READABLE)
 
 
 def is_spelled_missing(value: Any) -> bool:
@@ -60,7 +66,7 @@ def number_of(value: Any, mark: Mark = ".") -> float:
     if isinstance(value, str):
         text = _pointed(value, mark)
         number = float(text) if _NUMBER.fullmatch(text) else math.nan
-    elif isinstance(value, Real | Decimal):
+    elif isinstance(value, _NUMBERS):
         try:
             number = float(value)
         except OverflowError:
@@ -68,6 +74,17 @@ def number_of(value: Any, mark: Mark = ".") -> float:
     else:
         return math.nan
     return number if math.isfinite(number) else math.nan
+
+
+def numbers_of(cells: Cells, mark: Mark = ".") -> Reals:
+    """Returns `number_of` of each value, (records,)."""
+    try:
+        if mark == "." and _IN_NUMBERS.fullmatch("".join(cells)):
+            numbers = cells.astype(np.float64)  # of such texts Python takes the same for numbers
+            return np.where(np.isfinite(numbers), numbers, math.nan)
+    except (TypeError, ValueError):
+        pass
+    return np.array([number_of(each, mark) for each in cells], dtype=np.float64)
 
 
 def label_of(value: Any, mark: Mark = ".") -> str:
@@ -105,14 +122,14 @@ def is_rounded(value: Any, mark: Mark = ".") -> bool:
     Such are floats from 2^53 on (of 32 bits from 2^24 on), and texts as spreadsheets write long
     numbers, ``1.10101E+17``.
     """
-    if isinstance(value, float | np.floating):
+    if isinstance(value, _FLOATS):
         return bool(abs(value) >= 2.0 ** (np.finfo(type(value)).nmant + 1))
     return _ROUNDED.fullmatch(_pointed(str(value), mark)) is not None
 
 
 def _parts(value: Any, mark: Mark) -> tuple[str, tuple[str, str, str] | None]:
     """Returns the text of a value; and sign, whole part and rest of a number in plain digits."""
-    if isinstance(value, float | np.floating):
+    if isinstance(value, _FLOATS):
         value = Decimal(str(value))
     text = format(value, "f") if isinstance(value, Decimal) else str(value).strip()
     found = _DIGITS.fullmatch(_pointed(text, mark) if isinstance(value, str) else text)

@@ -19,6 +19,7 @@ from extensions.owners.schema.cells import (
     is_spelled_missing,
     label_of,
     number_of,
+    numbers_of,
 )
 from extensions.ring.fixed_point import Reals
 
@@ -149,6 +150,7 @@ class Category:
             ArgumentError: a value that the schema refuses; its record is named, and never it.
         """
         absent = _absent(self, cells, mark)
+        _refuse_others(self.name, cells)
         count = len(self.categories)
         places = {label_of(name, mark): place for place, name in enumerate(self.categories)}
         other = count if self.outside == "other" else -1
@@ -221,12 +223,14 @@ def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: st
         advice: next step, where the value does not suggest one.
 
     Raises:
-        ArgumentError: a value is no finite number; its record is named, and never it.
+        ArgumentError: a value is missing, or no finite number; its record is named, and never it.
     """
-    numbers: Reals = np.array([number_of(each, mark) for each in cells], dtype=np.float64)
+    numbers = numbers_of(cells, mark)
     wrong = np.isnan(numbers) & ~np.asarray(but, dtype=bool)
     if wrong.any():
         cell = cells[int(np.argmax(wrong))]
+        if is_missing(cell):
+            refuse(name, wrong, "there: it is missing", f"{advice} Or drop the record.")
         other: Mark = "," if mark == "." else "."
         if is_spelled_missing(cell):
             advice = "If it stands for a missing value, list it in the schema's column, as in "
@@ -274,7 +278,6 @@ def _absent(column: Column, cells: Cells, mark: Mark) -> Any:
     if column.missing == "refuse":
         advice = 'Write `missing = "indicator"` for the column in the schema, or drop the record.'
         refuse(column.name, absent, "there: it is missing", advice)
-    _refuse_others(column.name, cells)
     return absent
 
 

@@ -99,6 +99,38 @@ def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
     assert "clipped" not in path.read_text()
 
 
+def test_a_table_with_semicolons_dates_and_names_is_drafted_trained_by_and_predicted(tmp_path):
+    draws = np.random.default_rng(1).uniform(-1, 1, (200, 2))
+    rows = [
+        f"p{i};2020-01-{i % 28 + 1:02};{a:.3f};{b:.3f};x;{'yes' if a > b else 'no'}".replace(
+            ".", ","
+        )
+        for i, (a, b) in enumerate(draws)
+    ]
+    own, file, report = (tmp_path / name for name in ("own.csv", "schema.toml", "report.json"))
+    own.write_text("\n".join(["name;seen;a;b;noise;side", *rows]))
+    done = pea("schema", "--from", own, "--target", "side", "--exclude", "noise", "--out", file)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[0] for line in done.stderr.splitlines() if "left out" in line] == [
+        "left out: noise",
+        "left out: name",
+        "left out: seen",
+    ]
+    text = file.read_text()
+    assert text.count("# Left out: ") == 3
+    file.write_text(text.replace('basis = "draft"', 'basis = "public"'))
+    command = ("train", "--backend", "clear", "--no-dp", "--data", f"csv:{own}", "--schema", file)
+    done = pea(*command, "--steps", 30, "--json", report, "--save", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    assert report_of(report)["accuracy"] > 0.9
+    said, model = tmp_path / "said.csv", tmp_path / "model" / "model.npz"
+    done = pea("predict", "--model", model, "--records", own, "--out", said)
+    assert done.returncode == 0, done.stderr
+    predictions = [line.split(",")[1] for line in said.read_text().splitlines()[1:]]
+    agree = [row.endswith(f";{each}") for row, each in zip(rows, predictions, strict=True)]
+    assert np.mean(agree) > 0.9
+
+
 REGRESSION = """
 basis = "public"
 [target]
@@ -224,6 +256,7 @@ BAD = {
     "seed": (("--seed-data", -1), "seed_data = -1"),
     "partition": (("--partition", "even"), "partition = 'even'"),
     "class names": (("--class-names", "a,a"), "class_names = 'a,a'"),
+    "numbers as class names": (("--class-names", "1,01"), "class_names = '1,01'"),
     "no table": (("--data", "csv:nowhere.csv"), "records = 'nowhere.csv'"),
     "rank": (("--data-for-party", "3=x.npz"), "data_for_party = '3=x.npz'"),
     "no rank": (("--data-for-party", "x.npz"), "data_for_party = 'x.npz'"),

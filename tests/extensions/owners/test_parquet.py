@@ -162,7 +162,7 @@ def test_times_are_texts_whatever_their_zone(case, tmp_path):
     assert third is None
     assert ("Z" in first) == (case not in ("no zone", "a date"))
     assert len(encode_table(SCHEMA, read_cells(path)).x) == 3
-    with pytest.raises(ArgumentError, match="record [13], column at"):
+    with pytest.raises(ArgumentError, match="record 1, column at"):
         read_table(path, Columns(label="y"))
     assert [*draft(read_cells(path), "y", "who").left_out] == ["at"]
 
@@ -179,7 +179,7 @@ OTHERS = {
 def test_other_types_are_an_error_where_they_are_used_and_nowhere_else(case, column, tmp_path):
     columns = {"x": [1, 2, 3], "y": ["no", "yes", "no"], "who": ["a", "b", "c"]}
     path = written(tmp_path, columns | {column: OTHERS[case]})
-    with pytest.raises(ArgumentError, match=f"record 1, column {column}.*text or a number"):
+    with pytest.raises(ArgumentError, match=f"record 1, column {column}.*a (finite )?number"):
         encode_table(SCHEMA, read_cells(path))
     with pytest.raises(ArgumentError, match=rf"own\.parquet, record 1, column {column}"):
         read_table(path, Columns(label=column))
