@@ -34,6 +34,7 @@ TERMS = {
     "windows": layers(*[["largest", {"kernel": 9, "stride": 1, "padding": 4}]] * 60),
     "weights": layers(*[["linear", {"outputs": 4096}]] * 60),
     "hidden": {"model": "mlp:" + ",".join(["9999"] * 700)},
+    "a function": {"model": "os:system"},
 }
 
 
