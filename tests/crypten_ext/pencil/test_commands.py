@@ -1,5 +1,7 @@
 """`pea pencil`: what it refuses before anybody meets, and whole trainings in processes."""
 
+import errno
+import os
 import re
 import shutil
 import socket
@@ -21,6 +23,7 @@ from crypten_ext.pencil.meeting import federation_of
 from crypten_ext.pencil.terms import Terms
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.owners.data import write_private
+from extensions.printing import CUT_SHORT
 from extensions.runs.budget import Cap, path_of, read, update
 from extensions.transport import Federation, Identity, Member, make
 
@@ -170,6 +173,21 @@ def test_ledgers_of_an_earlier_version_beside_a_model_are_given_to_their_owners(
     assert result.exception is None, result.exception
     assert ["--ledger" in command for command in typed] == [False, False, True]
     assert str(tmp_path / "data-1.ledger") in typed[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_text_of_one_that_is_lost_ends_no_other(tmp_path: Path):
+    """Processes that end at once, since they print their help, where nothing can be printed."""
+    code = (
+        "import pathlib, sys; from crypten_ext.pencil.local import run_together; "
+        "run_together([['owner', '--help'], ['data', '--help']], pathlib.Path(sys.argv[1]), 600)"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, tmp_path], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == CUT_SHORT
+    assert os.strerror(errno.ENOSPC) in done.stderr
 
 
 @pytest.mark.long
