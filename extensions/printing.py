@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import TextIO, cast
 
 CUT_SHORT = os.EX_IOERR
 """Status of a command that did all it should, except that not all of its text could be written."""
@@ -79,9 +79,9 @@ def _current(name: str) -> TextIO | None:
     return found
 
 
-OUT = Stream(lambda: _current("stdout"))
+OUT = cast(TextIO, Stream(lambda: _current("stdout")))
 """Standard output, whichever it is when something is written."""
-ERR = Stream(lambda: _current("stderr"))
+ERR = cast(TextIO, Stream(lambda: _current("stderr")))
 """Standard error, likewise."""
 
 
