@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO, cast
 
-CUT_SHORT = os.EX_IOERR
-"""Status of a command that did all it should, except that not all of its text could be written."""
+CUT_SHORT = 74
+"""Status of a command that did all it should, except that not all of its text could be written: as
+sysexits.h has it for input and output."""
 
 
 class Stream(io.TextIOBase):
@@ -38,8 +39,8 @@ class Stream(io.TextIOBase):
             try:
                 try:
                     stream.write(text)
-                except UnicodeEncodeError as error:
-                    stream.write(text.encode(error.encoding, "replace").decode(error.encoding))
+                except UnicodeEncodeError:
+                    stream.write(text.encode(self.encoding, "replace").decode(self.encoding))
             except OSError as error:
                 self.failure = self.failure or error
         return size

@@ -28,7 +28,13 @@ def written_in(encoding, *texts, errors="strict"):
 
 @pytest.mark.parametrize(
     ("encoding", "expected"),
-    [("ascii", b"a?b?c\n"), ("latin-1", b"a\xe9b?c\n"), ("utf-8", "aébжc\n".encode())],
+    [
+        ("ascii", b"a?b?c\n"),
+        ("latin-1", b"a\xe9b?c\n"),
+        ("koi8-r", b"a?b\xd6c\n"),
+        ("cp437", b"a\x82b?c\n"),
+        ("utf-8", "aébжc\n".encode()),
+    ],
 )
 def test_characters_that_a_console_does_not_have_are_replaced(encoding, expected):
     assert written_in(encoding, "aébжc\n") == expected
