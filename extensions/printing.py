@@ -75,7 +75,7 @@ class Stream(io.TextIOBase):
 
 def _current(name: str) -> TextIO | None:
     stream = getattr(sys, name)
-    # While rich shows a bar it puts an object there that prints through it: here it would be a circle.
+    # While rich shows a bar, what stands there prints through it: from here that would be a circle.
     found: TextIO | None = getattr(stream, "rich_proxied_file", stream)
     return found
 
@@ -92,8 +92,9 @@ def lasting() -> Iterator[dict[str, Stream]]:
 
     Afterwards a stream that failed leads nowhere, or Python would fail to empty it when it ends.
     """
+    # A standard stream that is closed leads nowhere; else the next file would be in its place.
     while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass  # in the place of a standard stream that is closed, which else a file of ours would take
+        pass
     os.close(free)
     out, err = sys.stdout, sys.stderr
     streams = {"standard output": Stream(lambda: out), "standard error": Stream(lambda: err)}
