@@ -169,7 +169,7 @@ def enter_earlier(path: Path, earlier: Path) -> None:
         raise ArgumentError("ledger", str(earlier), allowed, advice) from error
     made = sum(getattr(phase, "steps", 0) for phase in ledger.phases)
     known = {"file": str(followed(earlier)), "text": text}
-    entry = _entry(f"pencil, {made} steps, of an earlier version", ledger, known)
+    entry = _entry("pencil, by an earlier version", ledger, known)
     entry = replace(entry, spent=True, told=made)
 
     def enter(account: AccountOfRecords) -> AccountOfRecords:
