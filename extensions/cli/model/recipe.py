@@ -29,6 +29,8 @@ class GivenFeatures:
     extraction: Annotated[FeatureExtraction, Options(without=FROM_THE_MODEL)] = field(
         default_factory=FeatureExtraction
     )
+
+
 def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
     """Returns the extraction of the training; another version of what it is built on is told.
 

@@ -82,7 +82,9 @@ def test_tables_are_read_by_the_schema_of_the_model(tmp_path, of_a_schema):
     done = pea(
         *("predict", "--model", of_a_schema, "--records", beyond, "--out", tmp_path / "none.csv")
     )
-    assert done.stderr.startswith("pea: records = 'beyond.csv, record 1, column age': must be in 0..120")
+    assert done.stderr.startswith(
+        "pea: records = 'beyond.csv, record 1, column age': must be in 0..120"
+    )
     assert not (tmp_path / "none.csv").exists()
 
 
