@@ -35,16 +35,18 @@ def read_parquet(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
     try:
         with parquet.ParquetFile(path) as file:
             table = file.read()
-    except (pyarrow.ArrowException, OSError) as error:
+            names = table.column_names
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ArgumentError("records", str(path), "an undamaged Parquet file") from error
     columns = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    for name, column in zip(names, table.columns, strict=True):
         try:
             columns.append(_values(pyarrow, column))
-        except UnicodeDecodeError:
+        except (pyarrow.ArrowException, UnicodeDecodeError):
             given = f"{path.name}, column {name}"
-            raise ArgumentError("records", given, "text, or bytes that are UTF-8") from None
-    return table.column_names, columns
+            allowed = "of values that Python has too: text in UTF-8, numbers, dates and times"
+            raise ArgumentError("records", given, allowed) from None
+    return names, columns
 
 
 def _values(pyarrow: Any, column: Any) -> Sequence[Any]:

@@ -123,7 +123,7 @@ def is_rounded(value: Any, mark: Mark = ".") -> bool:
     numbers, ``1.10101E+17``.
     """
     if isinstance(value, _FLOATS):
-        return bool(abs(value) >= 2.0 ** (np.finfo(type(value)).nmant + 1))
+        return bool(abs(float(value)) >= 2.0 ** (np.finfo(type(value)).nmant + 1))
     return _ROUNDED.fullmatch(_pointed(str(value), mark)) is not None
 
 

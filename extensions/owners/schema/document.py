@@ -60,8 +60,13 @@ def to_toml(schema: Schema) -> str:
     parts = [_entries(head), _section("target", learnt)]
     if unit is not None:
         parts.append(_section("unit", {"column": unit.column, "rows": unit.rows}))
-    parts += [_section(f"columns.{_value(each.name)}", each.entry()) for each in schema.columns]
+    parts += [_section(f"columns.{toml_value(each.name)}", each.entry()) for each in schema.columns]
     return "\n\n".join(parts) + "\n"
+
+
+def toml_value(value: Any) -> str:
+    """Returns a text, number or list of them as TOML; JSON differs in one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _target(said: dict[str, Any], mark: Mark) -> Target:
@@ -98,9 +103,4 @@ def _section(name: str, entries: dict[str, Any]) -> str:
 
 
 def _entries(entries: dict[str, Any]) -> str:
-    return "\n".join(f"{key} = {_value(x)}" for key, x in entries.items())
-
-
-def _value(value: Any) -> str:
-    """A text, number or list of them as TOML; JSON writes them alike."""
-    return json.dumps(value, ensure_ascii=False)
+    return "\n".join(f"{key} = {toml_value(x)}" for key, x in entries.items())

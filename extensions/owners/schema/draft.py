@@ -1,6 +1,5 @@
 """A first schema from an owner's own table, for the owner to replace what records gave away."""
 
-import json
 import math
 import re
 from collections import Counter
@@ -32,7 +31,7 @@ from extensions.owners.schema.columns import (
     Scale,
     bent,
 )
-from extensions.owners.schema.document import to_toml
+from extensions.owners.schema.document import to_toml, toml_value
 from extensions.owners.schema.schema import Schema, Target, Unit
 from extensions.ring.fixed_point import Reals
 
@@ -104,11 +103,10 @@ class Draft:
     @property
     def text(self) -> str:
         """The file of the schema, with what its owner has to do."""
-        lines = to_toml(self.schema).splitlines()
+        lines = to_toml(self.schema).removesuffix("\n").split("\n")
         marked = [f"{line}  # confirm" if line.startswith(_TO_CONFIRM) else line for line in lines]
         left_out = [
-            f"# Left out: {json.dumps(name, ensure_ascii=False)}, {why}."
-            for name, why in self.left_out.items()
+            f"# Left out: {toml_value(name)}, {why}." for name, why in self.left_out.items()
         ]
         return "\n".join([_HEAD + marked[0], *marked[1:], "", *left_out]).rstrip() + "\n"
 

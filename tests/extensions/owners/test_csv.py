@@ -6,6 +6,7 @@ import re
 import string
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -13,9 +14,13 @@ from hypothesis import strategies as st
 from extensions.errors import ArgumentError
 from extensions.owners.data import Columns, load_own, read_cells, separator_of
 from extensions.owners.data.tables import class_names, read_table
-from extensions.owners.schema import SEPARATORS, Category, label_of
+from extensions.owners.schema import SEPARATORS, Category, label_of, number_of
+from extensions.owners.schema.cells import numbers_of
+from tests.helpers.strategies import PROPERTY
 
-QUICK = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    PROPERTY, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def written(folder: Path, content: bytes | str, name: str = "own.csv") -> Path:
@@ -271,6 +276,28 @@ def test_whatever_changes_in_a_file_each_line_is_a_record_or_the_file_an_error(
     else:
         lines = re.split(rb"\r\n|\r|\n", bytes(content).rstrip(b"\r\n"))
         assert {len(cells) for cells in table.values()} == {len(lines) - 1}
+
+
+@QUICK
+@given(
+    numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8),
+    separator=st.sampled_from(SEPARATORS),
+    mark=st.sampled_from([".", ","]),
+)
+def test_what_pandas_writes_is_read_as_the_same_numbers(numbers, separator, mark, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": numbers, "y": ["a"] * len(numbers)})
+    text = frame.to_csv(index=False, sep=separator, decimal=mark)
+    cells = read_cells(written(tmp_path, text), separator)["x"]
+    assert [number_of(each, mark) for each in cells] == numbers
+    assert numbers_of(cells, mark).tolist() == numbers
+
+
+@QUICK
+@given(st.lists(st.text(st.sampled_from(list("0123.-+eE _\t,\u0661")), max_size=6), min_size=1))
+def test_a_column_has_the_numbers_of_its_cells(cells):
+    one_by_one = [number_of(each) for each in cells]
+    np.testing.assert_array_equal(numbers_of(np.array(cells, dtype=object)), one_by_one)
 
 
 @pytest.mark.parametrize("number", ["0", "1.50", "-3", "1e1"])

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import load_own, read_cells, read_unlabelled, separator_of
@@ -23,8 +25,15 @@ from extensions.owners.schema import (
     read_schema,
     to_toml,
 )
+from tests.helpers.strategies import PROPERTY
 
 RECORDS = 60
+ANY_TEXT = st.text(
+    st.one_of(
+        st.characters(exclude_categories=["Cs"]), st.sampled_from(list('\x7f\x85\u2028\n"\\'))
+    ),
+    max_size=6,
+).filter(str.strip)
 
 
 def cells_of(**columns: Any) -> dict[str, Any]:
@@ -100,6 +109,22 @@ KEPT = {
 def test_what_may_be_learnt_from_is_drafted(case):
     name, cells = KEPT[case]
     assert only(**{name: cells}).name == name
+
+
+@settings(PROPERTY, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(ANY_TEXT, min_size=2, max_size=6, unique_by=lambda text: text.strip()),
+    names=st.lists(ANY_TEXT, min_size=2, max_size=2, unique=True),
+)
+def test_any_texts_and_names_are_written_and_read_as_they_are(texts, names, tmp_path):
+    first, second = names
+    table = cells_of(y=texts * 6)
+    table = {**table, first: table["y"], second: np.full(len(table["y"]), "a", dtype=object)}
+    drafted = draft(table, "y")
+    path = tmp_path / "schema.toml"
+    path.write_text(drafted.text, encoding="utf-8", newline="")
+    assert read_schema(path) == drafted.schema
+    assert set(names) <= {*drafted.left_out, *(each.name for each in drafted.schema.columns)}
 
 
 def test_columns_can_be_excluded():
