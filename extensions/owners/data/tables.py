@@ -123,7 +123,6 @@ def read_cells(path: Path, separator: Separator = ",") -> dict[str, Cells]:
             raise ArgumentError("records", f"{given}, {name}", "the only column of that name")
     if not columns or not len(columns[0]):
         raise ArgumentError("records", str(path), "a file with at least one record")
-    # A list is the value of one cell, and no further axis.
     return {
         name: np.fromiter(values, object, len(values))
         for name, values in zip(names, columns, strict=True)
