@@ -28,7 +28,7 @@ from extensions.ring.fixed_point import Integers, Reals
 STEPS = 2
 FEATURES, CLASSES = 40, 6
 TERMS: dict[str, Any] = {"features": FEATURES, "classes": CLASSES, "max_grad_norm": 0.1}
-BUDGET: dict[str, Any] = {"epsilon": 40.0, "delta": 1e-4, "steps": STEPS, "sample_rate": 1.0}
+BUDGET: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-4, "steps": STEPS, "sample_rate": 1.0}
 
 
 def records(scale: float = 1.0, count: int = 8) -> tuple[Reals, Any]:
