@@ -38,7 +38,10 @@ def check_offered(group: str, argument: str, name: str) -> None:
     """
     if name not in offered(group):
         raise ArgumentError(
-            argument, name, f"one of {sorted(offered(group))}", "Type in your clone of PEA: pip install ."
+            argument,
+            name,
+            f"one of {sorted(offered(group))}",
+            "Type in your clone of PEA: pip install .",
         )
 
 

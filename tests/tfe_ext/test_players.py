@@ -377,4 +377,7 @@ def test_players_without_tensorflow_name_the_extra(tmp_path):
         check=False,
     )
     assert ended.returncode == 1
-    assert "pea: tensorflow is not installed. Type in your clone of PEA: pip install '.[tfe]'" in ended.stderr
+    assert (
+        "pea: tensorflow is not installed. Type in your clone of PEA: pip install '.[tfe]'"
+        in ended.stderr
+    )

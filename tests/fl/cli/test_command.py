@@ -440,7 +440,10 @@ def test_without_torch_it_says_what_to_install_and_the_rest_works():
     hidden = f"import sys; sys.modules['torch'] = None; sys.argv = ['pea', 'fl']; {PROGRAM}"
     done = python(hidden)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "pea: torch is not installed. Type in your clone of PEA: pip install '.[fl]'\n"
+    assert (
+        done.stderr
+        == "pea: torch is not installed. Type in your clone of PEA: pip install '.[fl]'\n"
+    )
     assert " fl " in python(hidden.replace("'fl'", "'--help'")).stdout
 
 
