@@ -48,6 +48,7 @@ class LocalSGD:
         batch_size: records a step, the last of an epoch perhaps fewer; None: all in one step.
         lr: learning rate.
         loss: of outputs and labels.
+        drop_last: whether that last step is left out, unless it is the only one.
 
     Source:
         McMahan et al., AISTATS 2017, Algorithm 1.
@@ -57,12 +58,22 @@ class LocalSGD:
     batch_size: int | None
     lr: float
     loss: Loss
+    drop_last: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("local_epochs", self.epochs), ("batch_size", self.batch_size)):
             if value is not None:
                 check_count(name, value, 1)
         check_rate(self.lr)
+
+    def step(self, records: int) -> int:
+        """Returns how many of so many records are in a step, the last of an epoch left aside."""
+        return min(records, self.batch_size or records)
+
+    def fewest(self, records: int) -> int:
+        """Returns how many of so many records are in the smallest step."""
+        size = self.step(records)
+        return size if self.drop_last else records % size or size
 
     def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
         """Trains the model in place."""
@@ -71,12 +82,13 @@ class LocalSGD:
         model.train()
         parameters = list(model.parameters())
         for _ in range(self.epochs):
-            whole = self.batch_size is None or self.batch_size >= len(x)
-            order = torch.arange(len(x)) if whole else torch.randperm(len(x))
-            for batch in torch.split(order, self.batch_size or len(x)):
+            size = self.step(len(x))
+            order = torch.arange(len(x)) if size == len(x) else torch.randperm(len(x))
+            if self.drop_last:
+                order = order[: len(x) - len(x) % size]
+            for batch in torch.split(order, size):
                 model.zero_grad()
-                with trainable(model, len(batch)):
-                    self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
+                self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
                     for parameter in parameters:
                         if parameter.grad is not None:

@@ -60,8 +60,8 @@ class Course(RunSettings):
             check_count("rounds", self.rounds, 1)
         if not isinstance(self.model, nn.Module):
             raise ArgumentError("model", self.model, "an instance of torch.nn.Module")
-        self.model = copy.deepcopy(self.model)
         kept = not_exchanged(self.model, statistics=self.exchanges_statistics)
+        self.model = copy.deepcopy(self.model)
         self.facts = {**self.facts, **kept}
         self.history = History()
         self.outcome: Outcome | None = None

@@ -17,7 +17,6 @@ from fl.training.course import Course, round_report
 from fl.training.data import Records
 from fl.training.evaluation import Tests
 from fl.training.history import History, RoundReport
-from fl.training.inputs import checked_records
 from fl.training.session import session_machines
 from fl.training.workers import Trainer
 
@@ -54,17 +53,21 @@ class FederatedAveraging(Course):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.clients:
+        try:
+            named = {f"client {k}": own for k, own in enumerate(self.clients)}
+        except TypeError as error:
+            kind = type(self.clients).__name__
+            raise ArgumentError("clients", kind, "a list of each client's records") from error
+        if not named:
             raise ArgumentError("clients", [], "at least one client")
-        named = {f"client {k}": own for k, own in enumerate(self.clients)}
-        self._records = checked_records(self.model, named, self.loss)
+        self.check_model(self.model, len(named))
+        self._records = self.checked_records(self.model, named)
         sizes = [len(y) for _, y in self._records]
         self._counts = {client: self.weight(size) for client, size in enumerate(sizes)}
         order = sorted(self._counts, key=lambda k: self._counts[k], reverse=True)
         cohort = self.selected(len(sizes))
         largest = order[: max(cohort, self.mechanism.cohort(cohort))]
         self.aggregator.check_round(self._announced(1, largest))
-        self.check_model(self.model, len(sizes))
 
     def fit(
         self,
@@ -107,7 +110,11 @@ class FederatedAveraging(Course):
                 raise ArgumentError("callbacks", callback, "functions of history and model")
         tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
         trainer = Trainer(
-            self.model, self.training, self.workers, statistics=self.exchanges_statistics
+            self.model,
+            self.training,
+            self.workers,
+            statistics=self.exchanges_statistics,
+            hidden=self.mechanism.hides_updates,
         )
         with trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):

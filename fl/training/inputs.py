@@ -1,6 +1,11 @@
 """Checks of a run's model, records and labels before anything starts."""
 
+import copy
+import itertools
+import math
+import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +18,14 @@ from fl.training.weights import device_of
 
 
 def checked_records(
-    model: nn.Module, named: Mapping[str, Records], loss: Loss
+    model: nn.Module,
+    named: Mapping[str, Records],
+    loss: Loss,
+    *,
+    hidden: bool = False,
+    trains: bool | None = False,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Returns records and labels of each data set, which fit the model.
+    """Returns records and labels of each data set, which fit the model; integers with 64 bits.
 
     Records with NaN or infinity are accepted here: their client's update is refused in the round,
     or counts as zeros (`Mechanism.hides_updates`), or they count for nothing where each record is
@@ -24,7 +34,10 @@ def checked_records(
     Args:
         model: tried on one record of every shape.
         named: the data sets, by their names for errors.
-        loss: labels are checked for `cross_entropy` alone, which numbers classes from 0.
+        loss: takes the labels; for `cross_entropy` they number classes from 0.
+        hidden: whether nobody may learn of a single record: an error tells everybody that there is
+            one. Shapes and types of all are checked then, on a record of ones, and no value.
+        trains: whether the loss trains, and not only measures; None: nobody uses it.
 
     Raises:
         ArgumentError: a model with NaN or infinite weights, no records, or records or labels that
@@ -32,28 +45,97 @@ def checked_records(
     """
     if wrong := sum(int((~entry.isfinite()).sum()) for entry in model.state_dict().values()):
         raise ArgumentError("model", f"{wrong} NaN or infinite weights", "one of finite weights")
-    outputs: dict[torch.Size, tuple[int, ...]] = {}
-    found = [as_tensors(records, name) for name, records in named.items()]
+    outputs: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    pairs = [as_tensors(records, name, hidden=hidden) for name, records in named.items()]
+    found = [(x, y if y.is_floating_point() else y.long()) for x, y in pairs]
+    kinds: set[tuple[Any, ...]] = set()
     for name, (x, y) in zip(named, found, strict=True):
-        shape = x.shape[1:]
-        if shape not in outputs:
-            outputs[shape] = _outputs(model, x[:1], f"records of {name}")
+        like = x.shape[1:], x.dtype
+        if like not in outputs:
+            outputs[like] = _outputs(
+                model, torch.ones_like(x[:1]) if hidden else x[:1], f"records of {name}"
+            )
         if loss is cross_entropy and (y.ndim == 1 or not y.is_floating_point()):
-            _check_labels(y, outputs[shape], f"labels of {name}")
-        elif y.is_floating_point() and y.shape[1:] != outputs[shape]:
-            allowed = f"{outputs[shape]} as the model's outputs, a record"
-            advice = "A model with one output a record has labels of shape (records, 1)."
-            raise ArgumentError(f"labels of {name}", tuple(y.shape[1:]), allowed, advice)
+            _check_labels(y, outputs[like], f"labels of {name}", hidden=hidden)
+        elif y.is_floating_point() and y.shape[1:] != outputs[like]:
+            raise _of_another_shape(y, outputs[like], f"labels of {name}")
+        elif trains is not None and (kind := (outputs[like], y.shape[1:], y.dtype)) not in kinds:
+            kinds.add(kind)
+            given = single(y).to(device_of(model))
+            with torch.set_grad_enabled(trains):
+                _check_loss(loss, outputs[like], given, f"labels of {name}")
     return [(x, single(y)) for x, y in found]
 
 
-def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str) -> None:
+def _of_another_shape(y: Tensor, outputs: tuple[int, ...], name: str) -> ArgumentError:
+    allowed = f"{outputs} as the model's outputs, a record"
+    shape = (-1, *outputs)
+    return ArgumentError(name, tuple(y.shape[1:]), allowed, f"Type: labels.reshape{shape}.")
+
+
+def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> None:
+    """Returns only if a loss takes such labels, each with the outputs of its own record.
+
+    It is tried on made-up ones, as many as no side of theirs: PyTorch broadcasts (n, 1) and (n,) to
+    (n, n), and (n, n) and (n,) as well.
+    """
+    rows = next(count for count in itertools.count(2) if count not in outputs)
+    values = torch.arange(rows, device=y.device) % 2
+    found, labels = (
+        values.to(dtype).reshape(rows, *(1 for _ in shape)).expand(rows, *shape)
+        for dtype, shape in ((torch.float32, outputs), (y.dtype, y.shape[1:]))
+    )
+    found = found.clone().requires_grad_()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            together = loss(found, labels)
+            if torch.is_grad_enabled():
+                torch.autograd.grad(together, found)
+            if math.prod(outputs) == 1 and y.shape[1:] != outputs:
+                crossed = loss(found, labels.flip(0))
+                if math.isclose(float(together), float(crossed), rel_tol=1e-5):
+                    raise _of_another_shape(y, outputs, name)
+    except ArgumentError:
+        raise
+    except Exception as error:  # of whatever kind: made-up values are nobody's
+        allowed = f"what the loss takes with outputs of shape {outputs}, a record: {error}"
+        advice = "Labels that are no classes are floating-point numbers of the outputs' shape."
+        shown = f"{y.dtype} of shape {tuple(y.shape)}"
+        raise ArgumentError(name, shown, allowed, advice) from error
+
+
+def check_single(model: nn.Module, x: Tensor, name: str) -> None:
+    """Returns only if the model trains on a single record; it is tried on one of ones.
+
+    Raises:
+        ArgumentError: it takes two and not one, as BatchNorm; names whose step it is.
+    """
+    device = device_of(model)
+    trained = copy.deepcopy(model).train()
+    two = torch.ones((2, *x.shape[1:]), dtype=x.dtype, device=device)
+    with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+        try:
+            trained(two)
+        except Exception:  # it does not train at all
+            return
+        try:
+            trained(two[:1])
+        except Exception as error:
+            allowed = f"2 or more with this model: {error}"
+            advice = "Take drop_last=True, larger steps and clients, or GroupNorm."
+            fewest = f"fewest records in a step of {name}"
+            raise ArgumentError(fewest, 1, allowed, advice) from error
+
+
+def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str, *, hidden: bool) -> None:
     """Returns only if labels number classes, of which a record has an output each."""
-    if y.dtype not in (torch.int64, torch.uint8):
-        raise ArgumentError(name, str(y.dtype), "torch.int64 or torch.uint8")
+    if y.dtype != torch.int64:
+        raise ArgumentError(name, str(y.dtype), "torch.int64, or other integers")
     if not outputs or tuple(y.shape[1:]) != outputs[1:]:
         allowed = f"of shape {outputs[1:]} a record, whose outputs have shape {outputs}"
         raise ArgumentError(name, tuple(y.shape[1:]), f"{allowed}: one a class")
+    if hidden:
+        return
     least, most, classes = int(y.min()), int(y.max()), outputs[0]
     if least < 0 or most >= classes:
         raise ArgumentError(name, f"{least}..{most}", f"in 0..{classes - 1}, as the model's")
@@ -63,7 +145,8 @@ def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str) -> None:
 def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     training = model.training
     try:
-        return tuple(model.eval()(record.clone().to(device_of(model))).shape[1:])
+        pair = torch.cat([record, record])  # which BatchNorm takes, also without statistics
+        return tuple(model.eval()(pair.to(device_of(model))).shape[1:])
     except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.errors import ArgumentError, UpdateError
@@ -27,7 +28,9 @@ from fl.round.aggregator import Aggregator, check_update
 from fl.round.choices import Exchange, Keep, OnFailure, Statistics, Weighting
 from fl.round.machines import Plan, Round, Vector
 from fl.round.network import DropOut, Network
+from fl.training.data import Records
 from fl.training.evaluation import Metric
+from fl.training.inputs import check_single, checked_records
 from fl.training.optimizers import ServerOptimizer
 from fl.training.weights import Weights, get_weights, running_statistics
 
@@ -51,9 +54,11 @@ class RunSettings:
         local_epochs: E, passes of a client over its records in a round.
         batch_size: B, records a local step; None: all of a client's records in one step.
         lr: learning rate of the clients.
+        drop_last: leave out the last step of an epoch if it has fewer than B records, unless it is
+            the only one: BatchNorm takes no step of one record.
         train: what a client does instead, of (model, records, round): any optimizer and number of
             steps, with a term that keeps close to the model it was sent (FedProx), on any device.
-            Then the three settings before are not given.
+            Then the four settings before are not given.
         server_optimizer: what the server makes of the mean; needs exchange="delta".
         mechanism: changes updates and their mean, such as by noise.
         exchange: "delta": clients send what training changed. "weights": what it ended with.
@@ -64,7 +69,8 @@ class RunSettings:
             noises needs "keep" where the model has any; GroupNorm has none. Integers, such as
             counts of batches, are never exchanged.
         weighting: "records": clients weigh in the mean as many times as they have records.
-            "equal": all alike.
+            "equal": all alike. None: "equal" where the mechanism needs it, else "records"; the
+            attribute then says which.
         loss: of outputs and labels, a mean over the batch. Labels that are integers number classes
             for `cross_entropy`; floating-point ones have the shape of the outputs.
         metrics: what evaluation measures beside loss and accuracy, by name, each from the outputs
@@ -79,6 +85,9 @@ class RunSettings:
             `leaks_to` and views need all, which takes the memory of all updates.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
         seed: of selection, batches and dropout; public.
+        session: name of the run. Clients on other hosts take part in each round of a name once, so
+            that a further run of the same settings needs another name: two sums of one round that
+            differ by a client would give its update away.
         facts: what else must be equal when a saved run is resumed, such as its data; JSON by name.
 
     `training` is what a client does, made of these.
@@ -92,12 +101,13 @@ class RunSettings:
     local_epochs: int = 5
     batch_size: int | None = 10
     lr: float = 0.1
+    drop_last: bool = False
     train: ClientTraining | None = None
     server_optimizer: ServerOptimizer = field(default_factory=ServerOptimizer)
     mechanism: Mechanism = field(default_factory=Mechanism)
     exchange: Exchange = "delta"
     statistics: Statistics = "exchange"
-    weighting: Weighting = "records"
+    weighting: Weighting | None = None
     loss: Loss = cross_entropy
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
@@ -108,6 +118,7 @@ class RunSettings:
     transcript: Keep = "none"
     on_failure: OnFailure = "raise"
     seed: int = 0
+    session: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -120,6 +131,8 @@ class RunSettings:
                 raise ArgumentError(name, value, f"an object such as fl.{such}()")
         if self.train is not None and not callable(self.train):
             raise ArgumentError("train", self.train, "a function of model, records and round")
+        if self.weighting is None:
+            self.weighting = "equal" if self.mechanism.equal_weights else "records"
         if not 0.0 < self.client_fraction <= 1.0:
             raise ArgumentError("client_fraction", self.client_fraction, "above 0, at most 1")
         for name, choices in (
@@ -133,6 +146,8 @@ class RunSettings:
                 raise ArgumentError(name, getattr(self, name), f"one of {choices}")
         check_not_negative("training_seconds", self.training_seconds)
         check_positive("timeout", self.timeout)
+        if not isinstance(self.session, str):
+            raise ArgumentError("session", self.session, "a text")
         check_count("seed", self.seed, 0)
         check_count("workers", self.workers, 1)
         if self.mechanism.exchange not in (None, self.exchange):
@@ -169,13 +184,17 @@ class RunSettings:
         others = {name: own for name, own in given.items() if own is not None}
         if not others:
             return LocalSGD(
-                epochs=self.local_epochs, batch_size=self.batch_size, lr=self.lr, loss=self.loss
+                epochs=self.local_epochs,
+                batch_size=self.batch_size,
+                lr=self.lr,
+                loss=self.loss,
+                drop_last=self.drop_last,
             )
         if len(others) > 1:
             name = type(self.mechanism).__name__
             raise ArgumentError("train", self.train, f"left out with {name}, which trains itself")
         ((name, training),) = others.items()
-        for setting in _OF_SGD:
+        for setting in (*_OF_SGD, "drop_last"):
             value, usual = getattr(self, setting), getattr(RunSettings, setting)
             if value != usual:
                 raise ArgumentError(setting, value, f"left out with a training by {name}=")
@@ -209,9 +228,15 @@ class RunSettings:
             population: number of clients.
 
         Raises:
-            ArgumentError: the model has statistics which the mechanism would change; or as
-                `Mechanism.check_aggregator`.
+            ArgumentError: the model has statistics which the mechanism would change, or BatchNorm
+                where the mechanism trains on single records; or as `Mechanism.check_aggregator`.
         """
+        if self.mechanism.training is not None:
+            layers = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
+            if layers:
+                allowed = f"one without BatchNorm with {type(self.mechanism).__name__}"
+                advice = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
+                raise ArgumentError("model", type(model).__name__, allowed, advice)
         names = running_statistics(model)
         if names and self.exchanges_statistics and self.mechanism.parameters_only:
             shown = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
@@ -224,6 +249,35 @@ class RunSettings:
         size = get_weights(model, statistics=self.exchanges_statistics).size
         cohort = self.plan(population).cohort
         self.mechanism.check_aggregator(self.aggregator, size, cohort)
+
+    def checked_records(
+        self, model: nn.Module, named: Mapping[str, Records]
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Returns records and labels of each client, which fit the model and the mechanism.
+
+        Args:
+            model: of the run.
+            named: the data sets, by their names for errors.
+
+        Raises:
+            ArgumentError: as `fl.training.inputs.checked_records`, or `Mechanism.check_records`.
+        """
+        sgd = self.training if isinstance(self.training, LocalSGD) else None
+        hidden = self.mechanism.hides_updates
+        found = checked_records(
+            model, named, self.loss, hidden=hidden, trains=None if sgd is None else True
+        )
+        single = {
+            (x.shape[1:], x.dtype): (x, name)
+            for name, (x, _) in zip(named, found, strict=True)
+            if sgd is not None and sgd.fewest(len(x)) == 1
+        }
+        for x, name in single.values():
+            check_single(model, x, name)
+        kinds = {(x.shape[1:], x.dtype, y.shape[1:], y.dtype): (x, y) for x, y in found}
+        for pair in kinds.values():
+            self.mechanism.check_records(model, *pair)
+        return found
 
     def weight(self, records: int) -> int:
         """Returns what the update of a client with so many records weighs in the mean."""
@@ -251,7 +305,8 @@ class RunSettings:
         if isinstance(trained, UpdateError):
             raise trained
         update = trained.astype(np.float64)
-        if self.mechanism.hides_updates and not np.isfinite(update).all():
+        fits = update.shape == received.shape and np.isfinite(update).all()
+        if self.mechanism.hides_updates and not fits:
             update = received.astype(np.float64)  # where that is not finite it is refused
         check_update(update, received.size)
         if self.exchange == "delta":
@@ -269,12 +324,13 @@ class RunSettings:
 
     def facts_of_run(self) -> dict[str, Any]:
         """Returns, by name, what must be equal in a run that goes on from a saved one."""
-        names = ("client_fraction", *_OF_SGD, "seed")
+        names = ("client_fraction", *_OF_SGD, "seed", *(["session"] if self.session else []))
         choices = ("exchange", "statistics", "weighting")
         optimizer = self.server_optimizer
         return {
             **self.facts,
             **{name: getattr(self, name) for name in (*names, *choices)},
+            **({"drop_last": True} if self.drop_last else {}),
             **({} if self.train is None else described(self.train)),
             "server_optimizer": {"name": type(optimizer).__name__, **asdict(optimizer)},
             "loss": qualified_name(self.loss),

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from extensions.errors import ArgumentError, UpdateError
 
@@ -36,6 +37,9 @@ def _exchanged(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
     state: dict[str, Tensor] = model.state_dict(keep_vars=True)
+    if any(map(is_lazy, state.values())):
+        advice = "Call it on two records first: model(x[:2])."
+        raise ArgumentError("model", type(model).__name__, "one without lazy layers", advice)
     return state
 
 

@@ -46,15 +46,23 @@ class Trainer:
         workers: number of processes; 1 trains in this one. More need a script whose main part
             stands under ``if __name__ == "__main__":``, as Python's processes ask for.
         statistics: whether running statistics are part of the weights.
+        hidden: whether others may not learn of a training that fails: it changes nothing then.
 
     Raises:
         ArgumentError: fewer than one worker, or a model or training that cannot be pickled.
     """
 
     def __init__(
-        self, model: nn.Module, training: ClientTraining, workers: int, *, statistics: bool = True
+        self,
+        model: nn.Module,
+        training: ClientTraining,
+        workers: int,
+        *,
+        statistics: bool = True,
+        hidden: bool = False,
     ) -> None:
         check_count("workers", workers, 1)
+        self._hidden = hidden
         self._pool: ProcessPoolExecutor | None = None
         self._task = _Task(model, training, statistics)
         if workers > 1:
@@ -81,15 +89,30 @@ class Trainer:
         """
         if self._pool is None:
             found = {k: self._task.run(weights, own, rounds[k]) for k, own in records.items()}
-            return {client: _told(client, one) for client, one in found.items()}
+            return self._told(found, weights)
         try:
             futures = {
                 client: self._pool.submit(_work, weights, x.numpy(), y.numpy(), rounds[client])
                 for client, (x, y) in records.items()
             }
-            return {client: _told(client, future.result()) for client, future in futures.items()}
+            found = {client: future.result() for client, future in futures.items()}
+            return self._told(found, weights)
         except BrokenProcessPool as error:
             raise WorkerLostError("died while clients were trained") from error
+
+    def _told(
+        self, found: Mapping[int, Weights | UpdateError | _Failed], weights: Weights
+    ) -> dict[int, Weights | UpdateError]:
+        """Returns what others are told of clients' trainings."""
+        told: dict[int, Weights | UpdateError] = {}
+        for client, trained in found.items():
+            if not isinstance(trained, _Failed):
+                told[client] = trained
+                continue
+            LOG.error("client %d cannot train: %s", client, trained.error)
+            reason = "it cannot train its model: its own log says why"
+            told[client] = weights if self._hidden else UpdateError(reason)
+        return told
 
     def __enter__(self) -> Self:
         return self
@@ -139,14 +162,6 @@ class _Task:
 def _copied(values: Tensor, device: torch.device) -> Tensor:
     """Returns values that a training may change in place: they are nobody else's."""
     return values.to(device, copy=True, memory_format=torch.contiguous_format)
-
-
-def _told(client: int, found: Weights | UpdateError | _Failed) -> Weights | UpdateError:
-    """Returns what others are told of a client's training."""
-    if not isinstance(found, _Failed):
-        return found
-    LOG.error("client %d cannot train: %s", client, found.error)
-    return UpdateError("it cannot train its model: its own log says why")
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def partition(
         alpha,
         f"such that no client is left with fewer than {min_size} records, as {few} are in draw "
         f"{DRAWS}",
-        "Raise it, or lower n or min_size.",
+        "Raise it, or take fewer clients.",
     )
 
 

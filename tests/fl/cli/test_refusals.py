@@ -75,7 +75,7 @@ BAD = {
     "epsilon without mechanism": (
         (*PLAIN, "--epsilon", 8),
         "epsilon = 8.0",
-        "left out with --mechanism none. It belongs to --mechanism distributed-dp or central-dp or l",
+        "left out with --mechanism none. It belongs to --mechanism distributed-dp or central-dp",
     ),
     "sign with local": (
         (*LOCAL, "--sign-k", 0.1),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import cross_entropy, mse_loss, nll_loss
 
 import fl
 from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLostError
@@ -172,7 +172,7 @@ def test_facts_that_json_has_not_are_refused(tmp_path):
 
 GRID = fl.FixedPoint(frac_bits=20)
 OTHERS = {
-    "loss": ({}, {"loss": mse_loss}),
+    "loss": ({}, {"loss": nll_loss}),
     "aggregator.min_clients": (
         {"aggregator": fl.MaskedAggregator()},
         {"aggregator": fl.MaskedAggregator(min_clients=3)},
@@ -415,9 +415,32 @@ def test_mechanism_transforms_updates_and_mean_and_its_ledger_is_saved(tmp_path)
     assert other.mechanism.ledger.opened == ["6 of 6", "6 of 6"]
     assert other.mechanism.ledger.get_epsilon(1e-5) == 1.0
     with pytest.raises(ArgumentError, match="weighting = 'records': must be 'equal' with Clipping"):
-        small(mechanism=Clipping())
+        small(mechanism=Clipping(), weighting="records")
     with pytest.raises(ArgumentError, match="exchange = 'weights': must be 'delta' with Clipping"):
-        small(mechanism=Clipping(), weighting="equal", exchange="weights")
+        small(mechanism=Clipping(), exchange="weights")
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        fl.CentralDP(noise_multiplier=1.0, clip=1.0),
+        fl.DistributedDP(noise_multiplier=1.0, clip=1.0),
+        fl.SignDS(sign_k=0.1),
+        Clipping(),
+        fl.LocalDP(epsilon=8.0, delta=1e-5, clip=1.0),
+        fl.Mechanism(),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_weights_are_equal_where_a_mechanism_needs_it_and_nobody_says_otherwise(mechanism):
+    aggregator = fl.MaskedAggregator(fixed_point=fl.FixedPoint(clip=64.0))
+    given = {"mechanism": mechanism, "aggregator": aggregator, "client_fraction": 1.0}
+    weighting = "equal" if mechanism.equal_weights else "records"
+    assert small(**given).weighting == weighting
+    assert small(**given).facts_of_run() == small(**given, weighting=weighting).facts_of_run()
+    if mechanism.equal_weights:
+        with pytest.raises(ArgumentError, match="weighting = 'records': must be 'equal' with"):
+            small(**given, weighting="records")
 
 
 EDGE = -2

@@ -117,8 +117,8 @@ def test_a_first_draw_that_is_enough_is_the_partition():
     ],
 )
 def test_fewest_records_that_cannot_be_are_refused(given, named):
+    records = np.arange(40.0), np.zeros(40, dtype=int)
     with pytest.raises(ArgumentError) as caught:
-        records = np.arange(40.0), np.zeros(40, dtype=int)
         fl.partition(records, 2, **{"scheme": "dirichlet", "alpha": 0.001, **given})
     assert caught.value.argument == named
 
