@@ -1,8 +1,9 @@
-"""What parties make tuples of: products by lattice encryption and oblivious transfers, alone."""
+"""What parties make tuples of, alone: encrypted products, oblivious transfers, own products."""
 
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -59,6 +60,7 @@ def _products(sizes: tuple[int, int, int], repeats: int) -> list[dict[str, Any]]
                 "CPU s": seconds,
                 "million a CPU s": "-",
                 "Cheetah MB": CHEETAH_MB if sizes == (128, 512, 10) else "-",
+                "NumPy's CPU s / ours": "-",
             }
         )
     return found
@@ -91,7 +93,35 @@ def _transfers(count: int, repeats: int) -> dict[str, Any]:
         "CPU s": seconds,
         "million a CPU s": count / seconds / 1e6,
         "Cheetah MB": "-",
+        "NumPy's CPU s / ours": "-",
     }
+
+
+def _own_products(repeats: int) -> list[dict[str, Any]]:
+    """Returns rows of a party's products x w and d x of its own words in a linear layer's step."""
+    import torch
+
+    from crypten_ext.ring.matmul import matmul
+
+    draws, found, rows = np.random.default_rng(0), [], 3000
+    shapes = ((rows, 1024), (10, 1024), (rows, 10), (1, 1024), (rows, 1))
+    x, w, d, one, other = (draws.integers(-(2**62), 2**62, shape) for shape in shapes)
+    for left, right in ((x, w.T), (d.T, x), (x, one.T), (other.T, x)):
+        words = torch.from_numpy(left), torch.from_numpy(right)
+        seconds = _seconds(partial(matmul, *words), repeats)
+        by_numpy = _seconds(partial(np.matmul, left, right), repeats)
+        found.append(
+            {
+                "tool": "words at hand",
+                "work": " by ".join(f"{m} x {n}" for m, n in (left.shape, right.shape)),
+                "MB": 0.0,
+                "CPU s": seconds,
+                "million a CPU s": "-",
+                "Cheetah MB": "-",
+                "NumPy's CPU s / ours": by_numpy / seconds,
+            }
+        )
+    return found
 
 
 def main(
@@ -101,8 +131,12 @@ def main(
     transfers: int = 1 << 20,
     repeats: Annotated[int, typer.Option(help="Of which the median is told.", min=1)] = 5,
 ) -> None:
-    """Products of matrices and correlated transfers of two parties, in one process."""
-    table = [*_products((rows, inner, columns), repeats), _transfers(transfers, repeats)]
+    """Products of matrices and correlated transfers of two parties, and own products."""
+    table = [
+        *_products((rows, inner, columns), repeats),
+        _transfers(transfers, repeats),
+        *_own_products(repeats),
+    ]
     publish(
         "pairwise-tools",
         table,

@@ -207,9 +207,7 @@ def test_operator_commands_run(tmp_path):
 
 @pytest.mark.long
 def test_three_terminals(tmp_path):
-    (block,) = [
-        block for block in blocks(GUIDE, "sh") if "pea dealer --bind 127.0.0.1:29400\n" in block
-    ]
+    (block,) = [block for block in blocks(GUIDE, "sh") if "pea party" in block]
     split, *commands = [line for line in block.splitlines() if line.startswith("pea ")]
     passed(run(["bash", "-c", split], tmp_path))
     short = [f"{line} --steps 2" if line.startswith("pea party") else line for line in commands]

@@ -156,7 +156,7 @@ CATALOGUE = (
         pattern="pairwise-tools",
         part=STEP,
         title="Products and transfers of two parties",
-        shows="Bytes and seconds of what parties make tuples of, beside Cheetah's bytes.",
+        shows="Bytes and seconds of what parties make tuples of, and of products of own words.",
         command=f"{_RUN} pairwise",
     ),
     Entry(

@@ -215,6 +215,7 @@ def count_correct(
         return crypten_ext.count_correct(*tensors), meter.read()
 
 
+@precision(16)
 def count_wrong_truncations(
     context: Context, count: int, bits: int, shift: int, seed: int, chunk: int, ours: bool
 ) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from crypten_ext import dealer
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import generic_tuples
 from crypten_ext.ring.crypten_ring import CrypTenRing
@@ -19,18 +20,22 @@ def opened(context: Context, provider: str = "", alias: str = "", unmasked: str 
 
     Args:
         context: this party's.
-        provider: whom to ask for tuples, by default who is configured.
+        provider: whom to ask for tuples, by default the first party.
         alias: name under which it goes meanwhile.
         unmasked: as in `record_openings`.
     """
     seen: list[torch.Tensor] = []
-    dealing = type(use(provider) if provider else crypten.mpc.get_default_provider())
-    kept = dealing.NAME, generic_tuples.open_xor
-    dealing.NAME = alias or dealing.NAME
-    generic_tuples.open_xor = noting(generic_tuples.open_xor, seen)
-    try:
-        zeros = ArithmeticSharedTensor.PRZS(torch.Size((COUNT,))).share
-        record_openings(CrypTenRing(20), zeros, unmasked, seen)
-    finally:
-        dealing.NAME, generic_tuples.open_xor = kept
+    if provider:
+        use(provider)
+    dealer.install()
+    with crypten.cfg.temp_override({"mpc.provider": provider or "INSECURE_TFP"}):
+        dealing = type(crypten.mpc.get_default_provider())
+        kept = dealing.NAME, generic_tuples.open_xor
+        dealing.NAME = alias or dealing.NAME
+        generic_tuples.open_xor = noting(generic_tuples.open_xor, seen)
+        try:
+            zeros = ArithmeticSharedTensor.PRZS(torch.Size((COUNT,))).share
+            record_openings(CrypTenRing(20), zeros, unmasked, seen)
+        finally:
+            dealing.NAME, generic_tuples.open_xor = kept
     return np.concatenate([words.numpy().reshape(-1, COUNT) for words in seen])
