@@ -45,6 +45,27 @@ def test_checkout_only_packages_are_not_shipped():
     assert {"benchmarks", "tests"} <= set(PACKAGES) - SHIPPED
 
 
+@pytest.mark.parametrize("arguments", [(), ("list",), ("network", "--profile", "wan")])
+def test_benchmarks_that_are_installed_say_that_they_need_a_clone(tmp_path, arguments):
+    """CrypTen installs a package of that name, which then has our module in it."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    ((source, target),) = wheel["targets"]["wheel"]["force-include"].items()
+    installed = tmp_path / target
+    installed.parent.mkdir()
+    shutil.copy(ROOT / source, installed)
+    (installed.parent / "__init__.py").touch()
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (1, "")
+    (line,) = run.stderr.splitlines()
+    assert "Clone it" in line
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_our_package_wins_over_the_hosts_in_the_tests(package):
     spec = importlib.util.find_spec(package)
@@ -227,7 +248,8 @@ def test_wheel_holds_our_packages_alone(tmp_path):
     tops = {name.partition("/")[0] for name in names}
     metadata = {top for top in tops if top.endswith(".dist-info")}
     assert len(metadata) == 1
-    assert tops - metadata == SHIPPED & set(PACKAGES)
+    assert tops - metadata == SHIPPED & set(PACKAGES) | {"benchmarks"}
+    assert [n for n in names if n.startswith("benchmarks/")] == ["benchmarks/__main__.py"]
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {f"{package}/py.typed" for package in SHIPPED} <= {*names}
     assert not [name for name in names if "__pycache__" in name]

@@ -109,14 +109,7 @@ class FederatedAveraging(Course):
             if not callable(callback):
                 raise ArgumentError("callbacks", callback, "functions of history and model")
         tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
-        trainer = Trainer(
-            self.model,
-            self.training,
-            self.workers,
-            statistics=self.exchanges_statistics,
-            hidden=self.mechanism.hides_updates,
-        )
-        with trainer, progress_bar(rounds, shown=progress) as show:
+        with self._trainer() as trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
                 report, error = self._round(trainer)
@@ -133,6 +126,15 @@ class FederatedAveraging(Course):
                 if error is not None and self.on_failure == "raise":
                     raise error
         return self.history
+
+    def _trainer(self) -> Trainer:
+        return Trainer(
+            self.model,
+            self.training,
+            self.workers,
+            statistics=self.exchanges_statistics,
+            hidden=self.mechanism.hides_updates,
+        )
 
     def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:
         """Returns clients' own tests, which are of clients of this run."""
