@@ -24,6 +24,7 @@ from fl.training.data import Records
 from fl.training.settings import RunSettings
 
 PEERS, KEY, NOTES, PARTITION = "fl-peers", "fl-key", "fl-notes", "partition-id"
+SESSION = "fl-session"
 """Names in a node's configuration, or the run's: see `client_app`."""
 LOG = getLogger("flwr")
 
@@ -54,7 +55,7 @@ def server_app(
         callbacks: called after every round.
         patience: seconds to wait for all clients at the beginning.
         settings: those of `fl.FederatedAveraging`: aggregator, mechanism, client_fraction, ...; not
-            `train`, which is the clients'.
+            `train`, which is the clients'. The run's configuration may say ``fl-session``.
 
     Raises:
         ArgumentError: when the app runs: a setting outside its range, or no keys where clients
@@ -65,6 +66,7 @@ def server_app(
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         where = folder or _path(context.run_config, "fl-folder")
+        named = _named(settings, context.run_config)
         run = RemoteRun(
             model=model,
             rounds=int(context.run_config.get("fl-rounds", rounds)),
@@ -72,7 +74,7 @@ def server_app(
             identities=_keys(context.run_config),
             checkpoint=where and where / "run.npz",
             patience=patience,
-            **settings,
+            **named,
         )
         tell = lambda history, model: LOG.info("fl: %s", history[-1])  # noqa: E731
         try:
@@ -96,11 +98,12 @@ def client_app(
     """Returns the app of the clients.
 
     The configuration of a SuperNode says ``fl-peers``, the folder with all clients' public keys,
-    ``fl-key``, the file of its own private key, by which its number is found, and ``fl-notes``, a
-    folder in which it notes the rounds that it took part in. Without keys, for aggregators whose
-    clients do not sign, ``partition-id`` is its number. What a client keeps between two messages is
-    in the records of its context, as one value of bytes. Where `records` fails, or gives what the
-    model does not take, the words of the error stay in the client's log.
+    ``fl-key``, the file of its own private key, by which its number is found, ``fl-notes``, a
+    folder in which it notes the rounds that it took part in, and ``fl-session``, the name of the
+    run; a node without a key takes that from the run's configuration. Without keys, for aggregators
+    whose clients do not sign, ``partition-id`` is its number. What a client keeps between two
+    messages is in the records of its context, as one value of bytes. Where `records` fails, or
+    gives what the model does not take, the words of the error stay in the client's log.
 
     Args:
         model: as the server's.
@@ -114,6 +117,8 @@ def client_app(
     @app.query()
     def query(message: Message, context: Context) -> Message:
         keys = _keys({**context.run_config, **context.node_config})
+        own = context.node_config
+        named = _named(settings, own if KEY in own else {**context.run_config, **own})
         number = context.node_config.get(PARTITION)
         if keys is not None and keys.private is not None:
             number = keys.own()
@@ -122,7 +127,7 @@ def client_app(
         client = made(
             number,
             lambda: RemoteClient(
-                settings=RunSettings(**settings),
+                settings=RunSettings(**named),
                 model=model,
                 clients=clients,
                 client=number,
@@ -144,6 +149,12 @@ def client_app(
 def _path(config: Mapping[str, Any], name: str) -> Path | None:
     value = config.get(name)
     return Path(str(value)).expanduser() if value else None
+
+
+def _named(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings with the session's name, which a configuration may say."""
+    name = config.get(SESSION)
+    return {**settings} if name is None else {**settings, "session": str(name)}
 
 
 def _keys(config: Mapping[str, Any]) -> KeyFolder | None:

@@ -23,7 +23,6 @@ from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector
 from fl.round.messages import SERVER, Message
 from fl.round.state import VERSION, dump, keyed, keyed_of, load, octets
 from fl.training.data import Records
-from fl.training.inputs import checked_records
 from fl.training.session import SessionClient
 from fl.training.settings import RunSettings, as_json
 from fl.training.weights import Weights, get_weights, not_exchanged
@@ -57,8 +56,9 @@ class RemoteClient:
     """One client of a run.
 
     Guarantees:
-        It takes part in every round once, in ascending order of their numbers: a server that lost
-        its process, or says so, is not sent a second update of a round. What it holds the server's
+        It takes part in every round of a session once, in ascending order of their numbers: a
+        server that lost its process, or says so, or that runs two sessions of one name at once, is
+        not sent a second update of a round. What it holds the server's
         announcements against are its own settings (`Plan`). It answers whatever bytes it is sent,
         and says why it leaves a round.
 
@@ -76,7 +76,8 @@ class RemoteClient:
         train: what it does in a round; None: what the settings say.
         identities: keys of all clients, and its own private one; None: none.
         folder: where it notes the rounds that it took part in, for its process and host may be
-            started anew; None: nowhere, and then a restart forgets them.
+            started anew; None: in ``fl`` of the user's state folder. Whoever deletes the notes
+            makes it forget them.
 
     Raises:
         ArgumentError: settings, model and records that do not go together; an aggregator that signs
@@ -101,7 +102,7 @@ class RemoteClient:
         kept = not_exchanged(self.model, statistics=self.settings.exchanges_statistics)
         self.settings.facts = {**self.settings.facts, **kept}
         named = {f"client {self.client}": self.records}
-        ((x, y),) = checked_records(self.model, named, self.settings.loss)
+        ((x, y),) = self.settings.checked_records(self.model, named)
         self._records = x, y
 
     def answer(self, request: bytes, kept: bytes, node: int = 0) -> tuple[bytes, bytes]:
@@ -151,7 +152,7 @@ class RemoteClient:
         self._check_settings(told)
         machine = self._machine(number, kept, messages)
         if number > kept.round:
-            self._note(number)
+            self._begin(number)
             kept = _Kept(number)
         kept.link.peers |= keyed_of(request, "links") if "links" in request.body else {}
         sent: list[bytes] = []
@@ -188,8 +189,6 @@ class RemoteClient:
             load(machine, kept.machine)
         elif not messages or messages[0].kind != "model":
             raise MessageError(LOST.format(number))
-        elif number <= (last := self._noted()):
-            raise MessageError(f"it took part in round {last} of this run before")
         return machine
 
     def _alone(self, number: int) -> Round:
@@ -209,7 +208,8 @@ class RemoteClient:
         training = self.train or settings.training
         statistics = settings.exchanges_statistics
         told = {self.client: settings.of_client(round.number, self.client)}
-        with Trainer(self.model, training, 1, statistics=statistics) as trainer:
+        hidden = settings.mechanism.hides_updates
+        with Trainer(self.model, training, 1, statistics=statistics, hidden=hidden) as trainer:
             trained = trainer.train(received, {self.client: self._records}, told)
         return settings.update(round, self.client, trained[self.client], received)
 
@@ -259,34 +259,32 @@ class RemoteClient:
         )
         return hashlib.sha256(data).digest() + data
 
-    @property
-    def _notes(self) -> Path | None:
-        if self.folder is None:
-            return None
+    def _begin(self, number: int) -> None:
+        """Notes a round of this session, before anything of it is answered.
+
+        Raises:
+            MessageError: it took part in that round, or in a later one.
+            ArgumentError: its notes cannot be read or written.
+        """
         size = get_weights(self.model, statistics=self.settings.exchanges_statistics).size
         facts = {**self.settings.facts_of_run(), "parameters": size, "clients": self.clients}
         digest = hashlib.sha256(as_json(facts).encode()).hexdigest()
-        return self.folder / f"client-{self.client}-{digest[:16]}"
-
-    def _noted(self) -> int:
-        """Returns the last round that this client began to take part in, on this host."""
+        folder = self.folder or durable.state_folder() / "fl"
+        notes = folder / f"client-{self.client}-{digest[:16]}"
         try:
-            return 0 if self._notes is None else int(self._notes.read_text())
-        except FileNotFoundError:
-            return 0
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with durable.locked(folder):
+                last = int(notes.read_text()) if notes.exists() else 0
+                if number <= last:
+                    advice = "a new run needs another name, session="
+                    raise MessageError(f"it took part in round {last} of this run before: {advice}")
+                with durable.write(notes) as file:
+                    file.write(str(number).encode())
+        except MessageError:
+            raise
         except (OSError, ValueError) as error:
-            raise ArgumentError(
-                "folder", str(self.folder), "one whose notes can be read"
-            ) from error
-
-    def _note(self, number: int) -> None:
-        if self._notes is None:
-            return
-        try:
-            with durable.write(self._notes) as file:
-                file.write(str(number).encode())
-        except OSError as error:
-            raise ArgumentError("folder", str(self.folder), "one that can be written") from error
+            allowed = "one whose notes can be read and written"
+            raise ArgumentError("folder", str(folder), allowed) from error
 
 
 def made(client: int, make: Callable[[], RemoteClient]) -> RemoteClient:

@@ -6,9 +6,12 @@ envelopes, and what it sends other clients is sealed. The test sees what it sent
 """
 
 import json
+import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
 
 from torch import nn
 
@@ -88,7 +91,10 @@ class Seated(RemoteClient):
 
 
 class Requests(Post):
-    """An engine in this process that answers the requests of one round."""
+    """An engine in this process that answers the requests of one round.
+
+    Its clients have notes of their own: to them it is the first round of a session.
+    """
 
     def __init__(self, aggregator: fl.Aggregator, round: fl.Round, update: Update) -> None:
         self.aggregator, self.round, self.update = aggregator, round, update
@@ -98,6 +104,7 @@ class Requests(Post):
         self.transcript = fl.Transcript("all")
         self.refusals: list[fl.Refusal] = []
         self._clock = Clock()
+        self._notes = Path(mkdtemp(dir=os.environ["XDG_STATE_HOME"]))
         self._clients = {client: self._client(client) for client in round.clients}
         self._kept: dict[int, bytes] = {}
         self._answers: deque[Answer] = deque()
@@ -171,6 +178,7 @@ class Requests(Post):
             client=client,
             records=records,
             identities=getattr(self.aggregator, "identities", None),
+            folder=self._notes,
         )
         made.settings = settings_of(self.aggregator)  # not a copy: attackers look there for keys
         made.table = self

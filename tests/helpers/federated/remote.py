@@ -4,6 +4,7 @@ Clients are made anew for every request, from what they kept, as in an engine th
 for each. Nodes can vanish, lose what they kept, or answer what nobody asked.
 """
 
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,7 @@ def remote(
     rounds: int = 2,
     identities: Identities | None = None,
     folder: Path | None = None,
+    session: str | None = None,
     checkpoint: Path | None = None,
     **nodes: object,
 ) -> tuple[RemoteRun, Local]:
@@ -105,16 +107,19 @@ def remote(
         settings: makes those of one party; parties share no object.
         rounds: of the run.
         identities: of all.
-        folder: in which clients note their rounds.
+        folder: in which clients note their rounds; the user's state folder unless given.
+        session: name of the run; new in every call unless it is given, or `folder` is.
         checkpoint: of the server.
         nodes: of `Local`.
     """
     known = identities or FreshIdentities()
+    name = session or ("" if folder else secrets.token_hex(8))
+    usual = USUAL | {"session": name}
     clock = Clock()
 
     def client(number: int) -> RemoteClient:
         return RemoteClient(
-            settings=RunSettings(**(USUAL | settings())),  # type: ignore[arg-type]
+            settings=RunSettings(**(usual | settings())),  # type: ignore[arg-type]
             model=mlp(),
             clients=CLIENTS,
             client=number,
@@ -131,7 +136,7 @@ def remote(
         checkpoint=checkpoint,
         clock=clock,
         patience=5.0,
-        **(USUAL | settings()),  # type: ignore[arg-type]
+        **(usual | settings()),  # type: ignore[arg-type]
     )
     return run, Local(client, clock, **nodes)  # type: ignore[arg-type]
 
