@@ -24,7 +24,8 @@ A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, most
 - `self.send(receiver, kind, name=value, ...)`: a message; arrays, integers, bytes, strings,
   floats and lists of these have an encoding, each with a bound;
 - `Timer(name, at)`: calls `expire(name, at)`; the only way to wait for somebody who may be gone;
-- `Refusal(client, reason)`: the server leaves a client out, or a client withdraws;
+- `Refusal(client, reason)`: the server leaves a client out, or a client withdraws; if it does, or
+  its machine raises an error, the server receives a message of kind "withdraw";
 - `Aggregate(mean, included)`: the server's result.
 
 The server raises `self.failure(reason)` where the round cannot go on. `FixedPoint` encodes an

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from logging import getLogger
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
     Raises:
         ArgumentError: no records, or not as many labels.
     """
-    whole = records.tensors if isinstance(records, TensorDataset) else records
+    whole: Any = records.tensors if isinstance(records, TensorDataset) else records
     try:
         if isinstance(whole, tuple):
             whole = tuple(np.asarray(part) if _is_table(part) else part for part in whole)
@@ -43,7 +43,7 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
         elif isinstance(whole, tuple):
             x, y = map(_tensor, whole)
         else:
-            pairs = [whole[i] for i in range(len(cast(Any, whole)))] or [((), ())]
+            pairs = [whole[i] for i in range(len(whole))] or [((), ())]
             x, y = (torch.stack(list(map(_tensor, part))) for part in zip(*pairs, strict=True))
     except (TypeError, ValueError, RuntimeError) as error:
         allowed = f"a data set of pairs, or a pair (records, labels), of numbers, and not: {error}"
