@@ -71,7 +71,7 @@ class GradientError(PeaError, RuntimeError):
 
 
 class UnsupportedLayerError(PeaError, TypeError):
-    """A model holds a layer for which no per-example norm is defined; the message names it."""
+    """A layer has no per-example norm, or was converted wrongly; the message names it."""
 
 
 class LostError(PeaError):

@@ -52,7 +52,7 @@ def _warn() -> None:
         'lets it deal all triples. Set crypten.cfg.mpc.provider = "DEALER" or "PARTIES", '
         f'or "{CHOSEN}" if party 0 may see all.',
         InsecureWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -123,22 +123,32 @@ def test_what_computes_the_same_is_converted(name):
 
 
 class Calling(nn.Module):
-    """Pools by a function, not by a layer."""
+    """Calls a function behind its layer."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, function: Callable[..., torch.Tensor], *options: Any) -> None:
         super().__init__()
-        self.layer, self.options = nn.Conv2d(2, 4, 1), options
+        self.layer, self.function, self.options = nn.Conv2d(2, 4, 1), function, options
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.max_pool2d(self.layer(x), 2, **self.options)
+        return self.function(self.layer(x), *self.options)
 
 
-def test_functions_that_a_model_calls_are_compared_too():
-    crypten.nn.from_pytorch(Calling(), torch.zeros(IMAGES))
+@pytest.mark.parametrize(
+    "options",
+    [(nn.functional.max_pool2d, 2, None, 0, 2), (torch.clamp, -0.25, 2.5)],
+    ids=["dilation", "bounds"],
+)
+def test_functions_that_a_model_calls_are_compared_too(options):
     with pytest.raises(UnsupportedLayerError, match="Calling"):
-        crypten.nn.from_pytorch(Calling(dilation=2), torch.zeros(IMAGES))
+        crypten.nn.from_pytorch(Calling(*options), torch.zeros(IMAGES))
     with pytest.raises(UnsupportedLayerError, match="'0', Calling"):
-        crypten.nn.from_pytorch(nn.Sequential(Calling(dilation=2)), torch.zeros(IMAGES))
+        crypten.nn.from_pytorch(nn.Sequential(Calling(*options)), torch.zeros(IMAGES))
+
+
+def test_functions_that_stay_what_they_are_may_be_called():
+    for function, *options in ((nn.functional.max_pool2d, 2), (torch.relu,), (torch.flatten, 1)):
+        model = crypten.nn.from_pytorch(Calling(function, *options), torch.zeros(IMAGES))
+        assert model.not_compared == ""
 
 
 class Adding(nn.Module):

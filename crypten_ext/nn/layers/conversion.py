@@ -6,6 +6,7 @@ convolutions paddings that differ by axis.
 """
 
 import copy
+import math
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +21,8 @@ from extensions.errors import UnsupportedLayerError
 import crypten
 from crypten.nn import onnx_converter
 
-DRAWS = 4
-"""Random inputs that are tried: one may miss all that a layer does."""
+SCALES = (1.0, 2.0, 4.0, 8.0)
+"""Deviations of the random inputs that are tried: a small one may miss where a function bends."""
 TOLERANCE = 2.0**-16
 """Of the largest value: the ring's own precision, where attributes have that of single floats."""
 Inputs = tuple[Any, ...]
@@ -40,11 +41,11 @@ def remove() -> None:
 
 
 def from_pytorch(pytorch_model: torch.nn.Module, dummy_input: Any) -> Any:
-    """Returns CrypTen's conversion of a model; all of it is `crypten.nn.from_pytorch` as it was.
+    """Returns CrypTen's conversion of a model, as the host's function of this name does.
 
-    The conversion is compared with the model, in evaluation and without a message. Weights and
-    inputs of the example's shape and type are drawn for it from a fixed seed, because those at hand
-    may be zeros, which hide most differences.
+    Before that the two are compared, in evaluation and without a message. Weights, and inputs of
+    the example's shape and type, are drawn from a fixed seed for it, because those at hand may be
+    zeros, which hide most differences.
 
     Raises:
         UnsupportedLayerError: the conversion is another function; the message names the layer.
@@ -87,7 +88,7 @@ def compare(model: torch.nn.Module, example: Inputs) -> str:
     draws = torch.Generator().manual_seed(0)
     model = copy.deepcopy(model).eval()
     _draw_weights(model, draws)
-    inputs = [tuple(_like(each, draws) for each in example) for _ in range(DRAWS)]
+    inputs = [tuple(_like(each, scale, draws) for each in example) for scale in SCALES]
     agrees, reason = _try(model, inputs)
     if agrees:
         return ""
@@ -125,7 +126,7 @@ def _agrees(layer: torch.nn.Module, inputs: Sequence[Inputs]) -> bool:
         found = evaluated(converted, _copied(given, torch.float64))
         if found.shape != expected.shape:
             return False
-        if float((found - expected).abs().max()) > TOLERANCE * float(expected.abs().max()):
+        if not float((found - expected).abs().max()) <= TOLERANCE * float(expected.abs().max()):
             return False
     return True
 
@@ -162,16 +163,16 @@ def _draw_weights(model: torch.nn.Module, draws: torch.Generator) -> None:
     for part in (*model.parameters(), *model.buffers()):
         if part.is_floating_point():
             uniform = torch.rand(part.shape, generator=draws)
-            fan_in = part[0].numel() if part.dim() > 1 else 1
+            fan_in = max(1, math.prod(part.shape[1:]))
             drawn = uniform + 0.5 if part.dim() < 2 else (uniform - 0.5) * (12 / fan_in) ** 0.5
             part.data.copy_(drawn)
 
 
-def _like(example: Any, draws: torch.Generator) -> Any:
+def _like(example: Any, scale: float, draws: torch.Generator) -> Any:
     """Returns a random tensor of an example's shape; an example of no real numbers as it is."""
-    if not example.is_floating_point():
+    if not isinstance(example, torch.Tensor) or not example.is_floating_point():
         return example
-    return torch.randn(example.shape, generator=draws).to(example)
+    return (scale * torch.randn(example.shape, generator=draws)).to(example)
 
 
 def _copied(given: Inputs, dtype: torch.dtype | None = None) -> Inputs:

@@ -26,7 +26,8 @@ def evaluated(graph: Any, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         given = [values[source] for source in sources]
         apply = FUNCTIONS.get(type(module), _called)
         values[name] = apply(module, given[0] if len(given) == 1 else given)
-    return values[graph.output_names[0]]
+    result: torch.Tensor = values[graph.output_names[0]]
+    return result
 
 
 def _called(module: Any, x: Any) -> torch.Tensor:
