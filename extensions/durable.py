@@ -124,6 +124,33 @@ def _value(entry: str, name: str) -> str | None:
     return entry[len(name) + 1 :] if entry.startswith(name + " ") else None
 
 
+def state_folder() -> Path:
+    """Returns this user's state folder ``$XDG_STATE_HOME/pea``, which need not be there yet.
+
+    Raises:
+        ArgumentError: there is no absolute path of it.
+    """
+    return _state_home() / "pea"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lets one process of this machine at a time into the block, for one folder.
+
+    A new folder has mode 0700.
+
+    Raises:
+        OSError: the folder cannot be made or read.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _state_home() -> Path:
     """The user's state folder, as the XDG Base Directory Specification has it.
 
@@ -143,14 +170,13 @@ def _state_home() -> Path:
 
 
 def _path_of(registry: str) -> Path:
-    state = _state_home()
-    path = state / "pea" / registry
+    path = state_folder() / registry
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
     except OSError as error:
         raise ArgumentError(
-            "XDG_STATE_HOME", str(state), "a folder that can be written", str(error)
+            "XDG_STATE_HOME", str(path.parent), "a folder that can be written", str(error)
         ) from error
     return path
 

@@ -272,7 +272,6 @@ class RemoteClient:
         folder = self.folder or durable.state_folder() / "fl"
         notes = folder / f"client-{self.client}-{digest[:16]}"
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with durable.locked(folder):
                 last = int(notes.read_text()) if notes.exists() else 0
                 if number <= last:

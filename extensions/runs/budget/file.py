@@ -1,6 +1,5 @@
 """The ledger of a data set as a file beside its records, changed by one process at a time."""
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -108,13 +107,8 @@ def update(path: Path, change: Callable[[Account], Account]) -> Account:
 def _locked(path: Path) -> Iterator[None]:
     """Keeps others out, and says what to do where nothing can be written."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with durable.locked(path.parent):
             yield
-        finally:
-            os.close(folder)
     except OSError as error:
         raise ArgumentError(
             "budget",
