@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.averaging import Averaging
 from crypten_ext.nn.foresight import StepCost, gradients_of, process_memory, whole_batch_of
-from crypten_ext.nn.layers.adoption import adopt
+from crypten_ext.nn.layers.adoption import adopt, layers_of
 from crypten_ext.nn.momentum import Momentum
 from crypten_ext.nn.pieces import Accumulated
 from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
@@ -320,21 +320,13 @@ class RecordedStep(crypten.optim.Optimizer):
             ArgumentError: one is beyond its part of the bound; how many tests of
                 `within_initial_bound` it passes is opened, nothing else.
         """
-        layers: dict[str, list[Any]] = {}
-        new = set()
-        for name, parameter in self._model.named_parameters():
-            # A converted model has a module for each parameter, which it calls `data` there.
-            layer = name.removesuffix(".data").rpartition(".")[0] or name
-            layers.setdefault(layer, []).append(parameter)
-            if not self._is_known(name, parameter):
-                new.add(layer)
-        hidden = sum(p.dim() > 1 for parts in layers.values() for p in parts) > 1
-        if self.private and hidden and new:
-            names = [name for name in layers if name in new]
-            ring = ring_of(layers[names[0]][0])
-            bound = self._settings.max_weight_norm
-            shares = [[p.share for p in layers[name]] for name in names]
+        layers = layers_of(self._model)
+        new = [one for one in layers if not all(self._is_known(*part) for part in one.items())]
+        if self.private and len(layers) > 1 and new:
+            shares = [[parameter.share for parameter in one.values()] for one in new]
+            ring, bound = ring_of(next(iter(new[0].values()))), self._settings.max_weight_norm
             (found,) = ring.open_sum([within_initial_bound(ring, shares, bound)])
+            names = [next(iter(one)).removesuffix(".data").removesuffix(".weight") for one in new]
             check_start(dict(zip(names, found.tolist(), strict=True)), bound)
         self._note_parameters()
 

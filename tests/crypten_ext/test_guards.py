@@ -33,6 +33,10 @@ REFUSED = {
         ),
         ("ArgumentError", "with 0 of a larger norm.*at most 100"),
     ),
+    "start of large layers by other names": (
+        "ArgumentError",
+        "with 0.weights.0 of a larger norm.*at most 100",
+    ),
     "ledger of another": (
         "ArgumentError",
         r"DPSGD.ledger = 'Ledger': must be left as it is.*optimizer.ledger.add\(other.ledger\)",

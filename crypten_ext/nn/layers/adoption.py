@@ -86,6 +86,28 @@ def adopt(model: Any, tape: Tape) -> None:
             module.tape, module.name = tape, name
 
 
+def layers_of(model: Any) -> list[dict[str, Any]]:
+    """Returns weight and bias of each layer of an adopted model, by their names in the model.
+
+    A converted layer has none itself: it takes them from the graph, by whatever names.
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    layers = [[*module.parameters()] for module in model.modules() if isinstance(module, RECORDING)]
+    for graph in model.modules():
+        if isinstance(graph, crypten.nn.Graph):
+            layers += [
+                [part for name in inputs for part in _parameter_of(graph, name)]
+                for node, inputs in graph._graph.items()
+                if isinstance(graph._modules[node], RECORDING)
+            ]
+    return [{names[id(part)]: part for part in layer} for layer in layers if layer]
+
+
+def _parameter_of(graph: Any, name: str) -> list[Any]:
+    module = graph._modules.get(name)
+    return [*module.parameters()] if isinstance(module, crypten.nn.Parameter) else []
+
+
 def _check(name: str, module: Any) -> None:
     kind = type(module)
     known = kind in OURS or isinstance(module, RECORDING + WITHOUT_PARAMETERS)

@@ -206,6 +206,22 @@ def start_with(weight: float, bias: float) -> Scenario:
     return run
 
 
+class OfLists(torch.nn.Module):
+    """Two layers, whose parameters are in lists of weights and of biases."""
+
+    def __init__(self, weight: float, bias: float) -> None:
+        super().__init__()
+        drawn = [torch.randn(5, WIDTH), torch.randn(CLASSES, 5), torch.randn(5)]
+        parts = zip(drawn, (weight, weight, bias), strict=True)
+        *weights, first = [part * norm / part.norm() for part, norm in parts]
+        self.weights = torch.nn.ParameterList(weights)
+        self.biases = torch.nn.ParameterList([first, torch.zeros(CLASSES)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(torch.nn.functional.linear(x, self.weights[0], self.biases[0]))
+        return torch.nn.functional.linear(x, self.weights[1], self.biases[1])
+
+
 def ledger_of_another() -> None:
     one, other = Bench().optimizer, Bench().optimizer
     other.ledger = one.ledger
@@ -311,6 +327,7 @@ GUARDS: dict[str, Scenario] = {
     "words whose squares wrap around": written_into("0.weight", 2**38),
     "start of large biases": start_with(1.0, 101.0),
     "start of large layers": start_with(80.0, 80.0),
+    "start of large layers by other names": lambda: dpsgd(converted(OfLists(80.0, 80.0))),
     "start of weights whose squares wrap around": start_with(0.0, 2.0**22 * 5**0.5),
     "shared layer": shared_layer,
     "other sample rate": lambda: (b := Bench(sample_rate=0.4)).step_after(b.loss()),
