@@ -12,6 +12,7 @@ import pytest
         pytest.param(
             "candidates_are_tried_with_the_activations_that_the_model_has", marks=pytest.mark.long
         ),
+        pytest.param("a_start_after_steps_is_checked_as_one_before_them", marks=pytest.mark.long),
         pytest.param("a_public_start_is_the_one_that_is_named", marks=pytest.mark.long),
         "what_does_not_fit_is_refused",
     ],

@@ -95,6 +95,7 @@ class LocalStart:
             )
             store(ring, chain.flat, [x for weight, bias in started for x in (weight.T, bias)])
 
+        self._trainer.start_fits = None
         return _run_once(start)
 
 

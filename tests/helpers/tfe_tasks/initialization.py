@@ -116,6 +116,17 @@ def candidates_are_tried_with_the_activations_that_the_model_has():
         np.testing.assert_array_equal(own, encode(part, F) * 2.0**-F)
 
 
+def a_start_after_steps_is_checked_as_one_before_them():
+    bounded = DPSGD(0.1, 1.0, 1.0, 0.5, max_weight_norm=40.0)
+    model = model_of([5, 4, 3], optimizer=bounded)
+    records = {"server0": X}, {"server0": Y}
+    model.fit(*records, steps=1, verbose=False)
+    local = [np.full((5, 4), 50 / 20**0.5), np.zeros(4), np.zeros((4, 3)), np.zeros(3)]
+    model.initialize_from({"server0": local}, {"server0": 6}, strategy="local-average")
+    with pytest.raises(ArgumentError, match="with layer 0 of a larger norm.*at most 10"):
+        model.fit(*records, steps=1, verbose=False)
+
+
 def a_public_start_is_the_one_that_is_named():
     host = ABY3Host(PROTOCOL, SystemSource())
     for start in ("zero", "random"):
