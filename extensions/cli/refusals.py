@@ -38,6 +38,8 @@ _SAID_BY = {
     "clients of a round": ("clients", "client_fraction"),
 }
 """Parameters that say, where they are given, what no parameter has as its name."""
+_PLACE = re.compile(r", (?:line|record|row|column) \w")
+"""In a value that says where in a file something is wrong: the file is mended, nothing typed."""
 
 
 class TypingError(ArgumentError):
@@ -158,6 +160,7 @@ class Command(TyperCommand):
     def _advised(self, error: ArgumentError, ctx: Any) -> ArgumentError:
         """Returns the error with what to type, if it does not say it."""
         said = any(mark in str(error) for mark in ("--", "`pea", "Type: "))
+        said = said or _PLACE.search(str(error.value)) is not None
         if said or type(error) is not ArgumentError:
             return error
         argument = error.argument

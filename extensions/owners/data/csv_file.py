@@ -19,6 +19,7 @@ from extensions.owners.schema import SEPARATORS, Separator, number_of
 _BOM = b"\xef\xbb\xbf"
 _BREAK = re.compile(r"\r\n|\r|\n")
 _HEADER = re.compile(r'(?:[^"\r\n]|"[^"]*")*+(\r\n|\r|\n|\Z)')
+_AS_CSV = "Save the table as CSV in UTF-8, or as Parquet."
 _DOUBLED = "Write a mark within a cell twice, and put the cell between two marks."
 
 _Row = tuple[int, list[str], str]
@@ -46,7 +47,12 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
     for start, cells, _ in rows:
         if len(cells) != len(names):
             allowed = f"a row of {len(names)} cells, as many as the header has, not {len(cells)}"
-            raise file.error(start, allowed, file.advice)
+            advice = file.advice
+            if cells == [""]:
+                advice = "Delete the line, if it is blank."
+            elif len(cells) == len(names) + 1:
+                advice = advice or "If R wrote names of rows there, write it with row.names=FALSE."
+            raise file.error(start, allowed, advice)
     file.check_one(header, [])
     columns = [*zip(*(cells for _, cells, _ in rows), strict=True)] or [()] * len(names)
     several = [row for row in rows if _is_broken(row[2])]
@@ -107,7 +113,7 @@ class _File:
             text = data.decode()
         except UnicodeDecodeError as error:
             before = data[: error.start].decode()
-            raise self._error(before, "text in UTF-8", "Save the file as UTF-8.") from None
+            raise self._error(before, "text in UTF-8", _AS_CSV) from None
         if not text:
             raise ArgumentError("records", str(self.path), "a file that is not empty")
         return text
@@ -132,8 +138,8 @@ class _File:
             return ""
         mark = json.dumps(likely)  # as TOML has it
         return (
-            f"{mark} seems to separate its columns. If so, write separator = {mark} in the "
-            "schema (`pea schema` drafts it); without a schema, save the table with commas, or as "
+            f"{mark} seems to separate its columns. If so, write separator = {mark} in the schema "
+            f"(`pea schema` drafts it), or save the table with {json.dumps(self.separator)} or as "
             "Parquet."
         )
 
@@ -149,7 +155,7 @@ class _File:
     def rows(self) -> Iterator[_Row]:
         """All rows, the header first: lines are joined as long as a quotation mark is open."""
         if (at := self.text.find("\0")) >= 0:
-            raise self.error(at, "text, but it is a NUL byte", "The file is damaged.")
+            raise self.error(at, "text in UTF-8, but it is a NUL byte", _AS_CSV)
         ends = _BREAK.findall(self.header)
         end = ends[-1] if ends and self.header.endswith(ends[-1]) else "\n"
         lines = self.text.removesuffix(end).split(end)

@@ -18,6 +18,7 @@ from extensions.owners.schema import (
     Separator,
     Table,
     label_of,
+    listed,
     number_of,
     numbers_in,
     refuse_missing,
@@ -28,8 +29,8 @@ MOST_CLASSES = 100
 """Most different numbers that are taken for classes where nobody names them."""
 DRAFTED = "Say what the column holds in a --schema (`pea schema` drafts one)."
 NO_INDEX = (
-    "If pandas wrote its index there, write the table with index=False. Else give the column a "
-    "name, or leave it out of the file."
+    "If pandas or R wrote its index there, write the table without it (index=False, "
+    "row.names=FALSE). Else give the column a name, or leave it out of the file."
 )
 
 
@@ -145,10 +146,10 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
     table = read_cells(path)
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
-            raise ArgumentError(option, name, f"a column of {path.name}: {', '.join(table)}")
+            raise ArgumentError(option, name, f"a column of {path.name}: {listed(table)}")
     if columns.text == columns.label:
         others = [name for name in table if name != columns.label]
-        allowed = f"a column other than that of the labels: {', '.join(others)}"
+        allowed = f"a column other than that of the labels: {listed(others)}"
         raise ArgumentError("text", columns.text, allowed)
     assert columns.label is not None
     with naming(path):
@@ -159,7 +160,7 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
         raise ArgumentError("records", str(path), "a file with columns beside that of labels")
     for name in filter(PANDAS_INDEX.fullmatch, table):
         raise ArgumentError("records", f"{path.name}, column {name}", "named by you", NO_INDEX)
-    x = _numbers(path, table, tuple(table))
+    x = _numbers(path, table, tuple(table), DRAFTED)
     return TableRecords(x=x, labels=labels, columns=tuple(table))
 
 
@@ -170,7 +171,7 @@ def read_features(path: Path, names: Sequence[str]) -> Raw:
         ArgumentError: as `read_cells`; no such column, or a value that is missing or no number.
         MissingExtraError: as `read_cells`.
     """
-    return _numbers(path, read_cells(path), names)
+    return _numbers(path, read_cells(path), names, "The model has no schema for other values.")
 
 
 def read_texts(path: Path, name: str) -> Raw:
@@ -206,7 +207,7 @@ def _existing(path: Path) -> Path:
 def _column(path: Path, table: Table, name: str) -> Cells:
     if name not in table:
         allowed = f"a table with the column {name!r}, from which the model learnt"
-        raise ArgumentError("records", f"{path.name}, with columns {', '.join(table)}", allowed)
+        raise ArgumentError("records", f"{path.name}, with columns {listed(table)}", allowed)
     return table[name]
 
 
@@ -259,7 +260,7 @@ def class_numbers(labels: Sequence[str], names: Sequence[str], column: str) -> L
     for row, label in enumerate(labels, start=1):
         if label not in places:
             given = f"record {row}, column {column}"
-            raise ArgumentError("labels", given, f"one of {', '.join(names)}")
+            raise ArgumentError("labels", given, f"one of {listed(names)}")
     return np.array([places[label] for label in labels], dtype=np.int64)
 
 
@@ -272,12 +273,12 @@ def _texts(name: str, cells: Cells) -> Raw:
     return np.array([str(text) for text in _present(name, cells)], dtype=object)
 
 
-def _numbers(path: Path, table: Table, names: Sequence[str]) -> Raw:
+def _numbers(path: Path, table: Table, names: Sequence[str], advice: str) -> Raw:
     columns = [_column(path, table, name) for name in names]
     with naming(path):
         return np.stack(
             [
-                numbers_in(name, cells, ".", advice=DRAFTED)
+                numbers_in(name, cells, ".", advice=advice)
                 for name, cells in zip(names, columns, strict=True)
             ],
             axis=1,

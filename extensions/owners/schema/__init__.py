@@ -7,6 +7,7 @@ from extensions.owners.schema.cells import (
     Separator,
     Table,
     label_of,
+    listed,
     number_of,
 )
 from extensions.owners.schema.columns import (
@@ -41,6 +42,7 @@ __all__ = [
     "encode_features",
     "encode_table",
     "label_of",
+    "listed",
     "number_of",
     "numbers_in",
     "read_schema",

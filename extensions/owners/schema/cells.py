@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -17,12 +17,14 @@ SEPARATORS: tuple[Separator, ...] = get_args(Separator)
 Mark = Literal[".", ","]
 """A decimal mark."""
 
-SPELLED = ("na", "n/a", "nan", "null", "none", "?")
+SPELLED = ("na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "none", "?", ".", "-")
 """How files often spell a missing value, in small letters; only a schema can say that one does."""
 
 _FLOATS = (float, np.floating)
 _NUMBERS = (Real, Decimal)
 _READABLE = (str, *_NUMBERS)
+_LISTED = 20
+"""Most names that an error lists."""
 PANDAS_INDEX = re.compile(r"Unnamed: [0-9]+|__index_level_[0-9]+__")
 """How pandas names an index that has no name, once it was written and read."""
 
@@ -35,6 +37,14 @@ _IN_NUMBERS = re.compile(r"[0-9+.eE \t-]*+")
 _DIGITS = re.compile(r"([+-]?)(?=\.?[0-9])0*+([0-9]*+)(?:\.([0-9]*+))?")
 _TO_POINTS = str.maketrans(",.", ".,")
 _ROUNDED = re.compile(r"[+-]?[0-9](?:\.[0-9]*)?[eE]\+[0-9]+")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Returns names for an error: all, or the first ones and how many there are."""
+    first, *rest = names
+    return ", ".join((first, *rest[: _LISTED - 1])) + (
+        f", ... ({len(rest) + 1} in all)" if len(rest) >= _LISTED else ""
+    )
 
 
 def is_missing(value: Any) -> bool:
@@ -68,7 +78,8 @@ def number_of(value: Any, mark: Mark = ".") -> float:
         number = float(text) if _NUMBER.fullmatch(text) else math.nan
     elif isinstance(value, _NUMBERS):
         try:
-            number = float(value)
+            # The digits that a text has: 0.1 of 32 bits is 0.1, and not 0.10000000149.
+            number = float(str(value) if isinstance(value, np.floating) else value)
         except OverflowError:
             return math.nan
     else:

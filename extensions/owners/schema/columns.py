@@ -18,6 +18,7 @@ from extensions.owners.schema.cells import (
     is_readable,
     is_spelled_missing,
     label_of,
+    listed,
     number_of,
     numbers_of,
 )
@@ -157,7 +158,7 @@ class Category:
         found = np.array([places.get(label_of(each, mark), other) for each in cells], np.int64)
         beyond = (found < 0) & ~absent
         if self.outside == "refuse":
-            allowed = f"one of the schema's categories, {', '.join(self.categories)}"
+            allowed = f"one of the schema's categories, {listed(self.categories)}"
             refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
         count += self.outside == "other"
         numbers = np.zeros((len(cells), count))
@@ -220,7 +221,7 @@ def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: st
         cells: of the column.
         mark: the decimal mark of texts.
         but: where no number is needed, (records,); they are NaN there.
-        advice: next step, where the value does not suggest one.
+        advice: next step, before what the value suggests.
 
     Raises:
         ArgumentError: a value is missing, or no finite number; its record is named, and never it.
@@ -230,14 +231,14 @@ def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: st
     if wrong.any():
         cell = cells[int(np.argmax(wrong))]
         if is_missing(cell):
-            refuse(name, wrong, "there: it is missing", f"{advice} Or drop the record.")
+            refuse(name, wrong, "there: it is missing", f"{advice} Or drop the record.".strip())
         other: Mark = "," if mark == "." else "."
         if is_spelled_missing(cell):
-            advice = "If it stands for a missing value, list it in the schema's column, as in "
+            advice += " If it stands for a missing value, list it in the schema's column, as in "
             advice += 'missing_values = ["NA"].'
         elif isinstance(cell, str) and not math.isnan(number_of(cell, other)):
-            advice = f'If "{other}" is its decimal mark, write decimal = "{other}" in the schema.'
-        refuse(name, wrong, "a finite number", advice)
+            advice += f' If "{other}" is its decimal mark, write decimal = "{other}" in the schema.'
+        refuse(name, wrong, "a finite number", advice.strip())
     return numbers
 
 

@@ -20,6 +20,7 @@ from extensions.owners.schema.cells import (
     is_readable,
     is_spelled_missing,
     label_of,
+    listed,
     number_of,
 )
 from extensions.owners.schema.columns import (
@@ -56,36 +57,54 @@ _TO_CONFIRM = (
 )
 
 _HEAD = """\
-# The public schema of a table: all parties need the same file, and see what it says.
+# The public schema of a table: all parties need the same file, and see what it
+# says.
 #
-# DRAFT: every range and category below was made of records, and tells of them. Replace each by what
-# is publicly known (what can such a value be, between which bounds do most lie), not by what the
-# records hold; then write basis = "public". A run refuses a draft. basis = "data" lets it be used
-# as it is: all parties then see what the records gave away here, which epsilon does not cover.
+# DRAFT: every range and category below was made of records, and tells of them.
+# Replace each by what is publicly known (what can such a value be, between
+# which bounds do most lie), not by what the records hold; then write
+# basis = "public". A run refuses a draft. basis = "data" lets it be used as it
+# is: all parties then see what the records gave away here, which epsilon does
+# not cover.
 #
 # separator and decimal: of CSV files, where they are not a comma and a point.
-# range: mapped to -1..1; outside = "clip" takes its nearer end for a value beyond it (so it may be
-#   where most values lie), "refuse" stops. scale = "log" suits values of which ratios matter,
-#   "log1p" those that are 0 or below it, too.
-# categories: outside = "other" makes one more category of all others, "clip" takes zeros for them.
-# missing = "indicator" takes the middle for a missing value and learns from its absence; "refuse"
-#   stops. Missing is the empty cell, and what missing_values lists.
+# range: mapped to -1..1. outside = "clip" takes its nearer end for a value
+#   beyond it (so it may be where most values lie), "refuse" stops.
+#   scale = "log" suits values of which ratios matter, "log1p" those that are 0
+#   or below it, too.
+# categories: outside = "other" makes one more category of all others, "clip"
+#   takes zeros for them.
+# missing = "indicator" takes the middle for a missing value and learns from its
+#   absence; "refuse" stops. Missing is the empty cell, and what missing_values
+#   lists.
 # Columns that are not named here are left out.
-# unit: the column that names a person, of whom at most so many rows count; epsilon is a person's.
-# weights = [0.1, 1] beside classes lets the records of a frequent class count less.
+# unit: the column that names a person, of whom at most so many rows count;
+#   epsilon is a person's.
+# weights = [0.1, 1] beside classes lets the records of a frequent class count
+#   less.
 """
 
 _TIME = r"(?:[T ].*)?"
 _DATE = re.compile(
     rf"[0-9]{{4}}([-/.])[0-9]{{1,2}}\1[0-9]{{1,2}}{_TIME}"
     rf"|[0-9]{{1,2}}([-/.])[0-9]{{1,2}}\2(?:[0-9]{{4}}|[0-9]{{2}}){_TIME}"
+    r"|[0-9]{4}[-/](?:0[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])[-/][0-9]{4}"
     r"|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
-    r"|[0-9]{1,2}[. -]{1,2}[^\W\d_]{3,9}\.?[ -][0-9]{2,4}|[^\W\d_]{3,9}\.? [0-9]{1,2}, [0-9]{4}"
-    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}.*)?"
+    r"|[0-9]{1,2}[. -]{1,2}[^\W\d_]{3,9}\.?[ -][0-9]{2,4}|[^\W\d_]{3,9}\.? [0-9]{1,2},? [0-9]{4}"
+    r"|[0-9]{1,2}[^\W\d_]{3}[0-9]{4}(?::.*)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}.*)?(?: ?[AP]M)?",
+    re.IGNORECASE,
 )
-_NAMED = re.compile(r"(?:.*[^a-z])?(?:id|ids|key|uuid|guid|index|nr|no|ssn|mrn)", re.IGNORECASE)
+_NAMED = re.compile(
+    r"(?:.*[^a-z])?(?:p?id|ids|key|uuid|guid|nr|no|ssn|mrn)|id[^a-z].*|index|.*(?:nummer|number)",
+    re.IGNORECASE,
+)
 _NAMED_BY_CASE = re.compile(r".*[a-z](?:Id|ID|Key|Nr|No)")
-_LONG = re.compile(r"0[0-9]+|[0-9]{10,}")
+_LONG = re.compile(r"[0-9]{10,}")
+_CODE = re.compile(r"0[0-9]+|True|False")
+"""What is a category although it is a number: postal codes, truth values of a Parquet file."""
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+_MARKED = re.compile(r"[<>=~\s]*[€$£¥]?\s?[+-]?[0-9]+(?:[.,'\s][0-9]+)*\s?[%€$£¥]?")
+"""A number that is written with a sign, a unit or marks of thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +160,9 @@ def draft(
     """
     for option, name in (("target", target), ("unit", unit), *(("exclude", x) for x in exclude)):
         if name is not None and name not in table:
-            raise ArgumentError(option, name, f"a column of the file: {', '.join(table)}")
+            raise ArgumentError(option, name, f"a column of the file: {listed(table)}")
+    if unit == target:
+        raise ArgumentError("unit", unit, "a column other than the target")
     for name in exclude:
         if name in (target, unit):
             raise ArgumentError("exclude", name, "a column other than target and unit")
@@ -157,8 +178,8 @@ def draft(
         else:
             columns.append(_column(name, present, mark, missing=len(present) < len(cells)))
     if not columns:
-        listed = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise ArgumentError("from", listed, "a file with columns to learn from beside the target")
+        given = listed(f"{name}: {why}" for name, why in left_out.items())
+        raise ArgumentError("from", given, "a file with columns to learn from beside the target")
     schema = Schema(
         separator=separator,
         decimal=mark,
@@ -181,15 +202,18 @@ def rounded_outward(low: float, high: float) -> tuple[float, float]:
 
 
 def _mark_of(table: Table) -> Mark:
-    """Returns the decimal mark with which more columns are numbers."""
-    points, commas = (
-        sum(
-            _numbers([each for each in cells if not is_missing(each)], mark) is not None
-            for cells in table.values()
-        )
-        for mark in get_args(Mark)
-    )
-    return "," if commas > points else "."
+    """Returns the decimal mark with which more columns are numbers.
+
+    Commas that may all be marks of thousands say nothing.
+    """
+    count = {".": 0, ",": 0}
+    for cells in table.values():
+        present = [each for each in cells if not is_missing(each)]
+        marked = {each.strip() for each in present if isinstance(each, str) and "," in each}
+        for mark in get_args(Mark):
+            thousands = mark == "," and marked and all(map(_THOUSANDS.fullmatch, marked))
+            count[mark] += not thousands and _numbers(present, mark) is not None
+    return "," if count[","] > count["."] else "."
 
 
 def _unfit(name: str, present: Sequence[Any], mark: Mark) -> str | None:
@@ -201,26 +225,31 @@ def _unfit(name: str, present: Sequence[Any], mark: Mark) -> str | None:
         mark: the decimal mark of texts.
     """
     if not present:
-        return "which has no values"
+        return "without values"
     if PANDAS_INDEX.fullmatch(name):
         return "the index of pandas"
     if not all(map(is_readable, present)):
-        return "whose values are neither text nor numbers"
+        return "neither text nor numbers"
     texts = [str(each).strip() for each in present if not is_spelled_missing(each)]
     if texts and all(map(_DATE.fullmatch, texts)):
-        return "dates or times: no schema has them; an age or a duration, in numbers, is learnt"
+        return "dates or times (an age or a duration can be learnt)"
     labels = [label_of(each, mark) for each in present]
     different = len(set(labels))
+    many = different > min(FEW, max(5, len(present) / 2))
+    if different == 1:
+        return "one value only"
     if (numbers := _numbers(present, mark)) is None:
-        if different == 1:
-            return "one text in all records"
+        others = any(math.isnan(number_of(each, mark)) for each in labels)
+        marked = sum(_MARKED.fullmatch(each) is not None for each in set(labels))
+        if many and others and marked > different / 2:
+            return "numbers, but some with signs, texts or thousands marks"
         if different > max(5, len(present) / 2):
             return "texts of which most differ: identifiers, or free text"
     elif all(map(float.is_integer, numbers)):
         if len(numbers) >= 5 and (np.diff(numbers) == 1).all():
             return "numbers that count the records"
         named = _NAMED.fullmatch(name) or _NAMED_BY_CASE.fullmatch(name)
-        if named and different > min(FEW, max(5, len(present) / 2)):
+        if named and many:
             return "identifiers, by its name"
         if different == len(present) and all(map(_LONG.fullmatch, texts)):
             return "identifiers: long numbers, all different"
@@ -228,7 +257,9 @@ def _unfit(name: str, present: Sequence[Any], mark: Mark) -> str | None:
 
 
 def _numbers(present: Sequence[Any], mark: Mark) -> list[float] | None:
-    """Returns the numbers of a column, None if it has other values or none."""
+    """Returns the numbers of a column, None if it has other values, codes or none."""
+    if any(_CODE.fullmatch(str(each).strip()) for each in present):
+        return None
     numbers = [number_of(each, mark) for each in present if not is_spelled_missing(each)]
     return numbers if numbers and not any(map(math.isnan, numbers)) else None
 
@@ -248,9 +279,9 @@ def _column(name: str, present: Sequence[Any], mark: Mark, *, missing: bool) -> 
             missing_values=tuple(sorted(spelled)),
         )
     counts = Counter(label_of(each, mark) for each in present)
-    listed = [each for each, _ in counts.most_common(MOST_CATEGORIES)]
-    outside: OutsideNames = "clip" if len(listed) == len(counts) else "other"
-    return Category(name=name, categories=tuple(sorted(listed)), outside=outside, missing=absent)
+    names = [each for each, _ in counts.most_common(MOST_CATEGORIES)]
+    outside: OutsideNames = "clip" if len(names) == len(counts) else "other"
+    return Category(name=name, categories=tuple(sorted(names)), outside=outside, missing=absent)
 
 
 def _range(numbers: Sequence[float]) -> tuple[float, float, Scale]:
@@ -277,7 +308,10 @@ def _tails(ends: Reals) -> float:
 
 
 def _target(name: str, cells: Cells, mark: Mark) -> Target:
-    labels = {label_of(each, mark) for each in cells if not is_missing(each)}
+    present = [each for each in cells if not is_missing(each)]
+    labels = {label_of(each, mark) for each in present if not is_spelled_missing(each)}
+    if len(labels) < 2 or any(math.isnan(number_of(each, mark)) for each in labels):
+        labels = {label_of(each, mark) for each in present}
     numbers = {label: number_of(label, mark) for label in labels}
     if any(math.isnan(number) for number in numbers.values()):
         classes = sorted(labels)

@@ -13,6 +13,7 @@ from extensions.owners.schema.cells import (
     is_rounded,
     is_spelled_missing,
     label_of,
+    listed,
 )
 from extensions.owners.schema.columns import numbers_in, refuse, refuse_missing
 from extensions.owners.schema.schema import Schema
@@ -120,7 +121,7 @@ def _targets(schema: Schema, table: Table) -> tuple[npt.NDArray[np.int64] | Real
         places = {name: place for place, name in enumerate(target.classes)}
         labels = [label_of(each, schema.decimal) for each in cells]
         found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
-        refuse(target.column, found < 0, f"one of the schema's classes, {', '.join(places)}")
+        refuse(target.column, found < 0, f"one of the schema's classes, {listed(places)}")
         return found, 0
     values = numbers_in(target.column, cells, schema.decimal)
     low, high = target.range
@@ -150,5 +151,5 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
 
 def _check_there(table: Table, name: str) -> None:
     if name not in table:
-        given = f"columns {', '.join(sorted(table))}"
+        given = f"columns {listed(sorted(table))}"
         raise ArgumentError("records", given, f"a table with the schema's column {name!r}")

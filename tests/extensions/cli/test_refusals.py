@@ -97,6 +97,10 @@ def test_options_of_train_are_refused_likewise():
 
 _OF_A_TABLE = "must be a .csv or .parquet file, as --schema is given."
 _ADDED = ("federation", "new.toml", "--add", "b", "--fingerprint", "cd" * 32)
+_RAGGED = (
+    "records = 'ragged.csv, line 3, column 1': must be a row of 2 cells, as many as the header "
+    "has, not 1."
+)
 _ADDRESS = (
     "must be HOST:PORT with a port in 1..65535, and an IPv6 address in brackets. "
     "Type: --address TEXT."
@@ -119,8 +123,11 @@ SAID = {
     party(world_size="1"): "world_size = 1: must be in 2..64. Type: --world-size 2.",
     party(world_size="1000"): "world_size = 1000: must be in 2..64. Type: --world-size 2.",
     party(records="given/single.csv", classes=None, class_names="left,right", label="side"): (
-        "records = 1: must be at least 3, so that a fifth can be held out. Type: --records PATH."
+        "records = 'single.csv, 1 records': must be at least 3, so that a fifth "
+        "can be held out. Type: --records PATH."
     ),
+    ("schema", "--from", "given/ragged.csv", "--target", "side"): _RAGGED,
+    party(records="given/ragged.csv", classes=None, class_names="a,b", label="side"): _RAGGED,
     by_schema("."): f"records = '.': {_OF_A_TABLE}",
     by_schema("given/own.toml"): f"records = 'given/own.toml': {_OF_A_TABLE}",
     by_schema("given/own.txt"): f"records = 'given/own.txt': {_OF_A_TABLE}",
@@ -195,7 +202,9 @@ def complaint(case: Case, result: dict[str, Any]) -> str:
         return f"does not name {case.names}"
     if not repeats(head, case.value):
         return f"does not repeat {case.value}"
-    if not any(mark in rest for mark in ("--", "`pea", "Type: ", "Look at ", "pip install")):
+    marks = ("--", "`pea", "Type: ", "Look at ", "pip install")
+    placed = re.search(r", (line|record|row|column) ", head)
+    if not placed and not any(mark in rest for mark in marks):
         return "does not say what to type"
     if result["written"] or result["reached"]:
         return f"wrote {result['written']}, reached {result['reached']}"

@@ -22,6 +22,7 @@ from extensions.owners.schema import (
     Unit,
     draft,
     encode_table,
+    label_of,
     read_schema,
     to_toml,
 )
@@ -77,6 +78,16 @@ LEFT_OUT = {
     "by its name": ("patient_id", [str(i * 37 % 1000) for i in range(RECORDS)]),
     "by its name, again and again": ("PatientID", [str(i % 30 * 7) for i in range(RECORDS)]),
     "long numbers": ("insurance", [str(1234567890 + i * 7919) for i in range(RECORDS)]),
+    "SAS dates": ("seen", [f"{i % 28 + 1:02}FEB1951" for i in range(RECORDS)]),
+    "months with a year": ("seen", [f"2020-{i % 12 + 1:02}" for i in range(RECORDS)]),
+    "clock of twelve hours": ("seen", [f"{i % 12 + 1}:30 pm" for i in range(RECORDS)]),
+    "by its German name": ("Patientennummer", [str(i * 37 % 1000) for i in range(RECORDS)]),
+    "postal codes": ("plz", [f"{i * 1777 % 99999:05}" for i in range(RECORDS)]),
+    "percent": ("share", [f"{i * 7 % 50} %" for i in range(RECORDS)]),
+    "money": ("cost", [f"{i % 9 + 1},{i * 7 % 50 + 100}.50 \u20ac" for i in range(RECORDS)]),
+    "thousands": ("cost", [f"{i % 9 + 1},{i * 7 % 50 + 100}" for i in range(RECORDS)]),
+    "bounds": ("crp", ["<5" if i % 9 == 0 else str(i * 7 % 50) for i in range(RECORDS)]),
+    "one number": ("unit", ["7"] * RECORDS),
     "counted": ("row", [str(i) for i in range(RECORDS)]),
     "index of pandas": ("Unnamed: 0", [str(i * i) for i in range(RECORDS)]),
     "empty": ("note", [""] * RECORDS),
@@ -94,6 +105,7 @@ def test_what_nobody_should_learn_from_is_left_out_and_said(case):
     (line,) = [line for line in drafted.text.splitlines() if line.startswith("# Left out")]
     assert f'"{name}"' in line
     assert drafted.left_out[name] in line
+    assert max(map(len, drafted.text.splitlines())) <= 80
 
 
 KEPT = {
@@ -102,6 +114,8 @@ KEPT = {
     "measurements": ("weight", [f"{50 + i / 7:.3f}" for i in range(RECORDS)]),
     "a class by number": ("plan_id", [str(i % 5) for i in range(RECORDS)]),
     "none as text": ("grade", ["none", "mild", "severe"] * 20),
+    "codes with zeros": ("ward", [f"{i % 12:02}" for i in range(RECORDS)]),
+    "an index that is measured": ("glycemic_index", [str(i * 7 % 50) for i in range(RECORDS)]),
 }
 
 
@@ -113,7 +127,7 @@ def test_what_may_be_learnt_from_is_drafted(case):
 
 @settings(PROPERTY, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    texts=st.lists(ANY_TEXT, min_size=2, max_size=6, unique_by=lambda text: text.strip()),
+    texts=st.lists(ANY_TEXT, min_size=2, max_size=6, unique_by=label_of),
     names=st.lists(ANY_TEXT, min_size=2, max_size=2, unique=True),
 )
 def test_any_texts_and_names_are_written_and_read_as_they_are(texts, names, tmp_path):
@@ -125,6 +139,33 @@ def test_any_texts_and_names_are_written_and_read_as_they_are(texts, names, tmp_
     path.write_text(drafted.text, encoding="utf-8", newline="")
     assert read_schema(path) == drafted.schema
     assert set(names) <= {*drafted.left_out, *(each.name for each in drafted.schema.columns)}
+
+
+def test_errors_about_many_columns_or_categories_list_the_first_ones():
+    wide = {f"c{i}": ["1", "2"] for i in range(2000)}
+    with pytest.raises(ArgumentError) as error:
+        draft(cells_of(**wide), "z")
+    assert len(str(error.value)) < 300
+    column = Category(name="code", categories=tuple(map(str, range(1000))))
+    with pytest.raises(ArgumentError, match="1000 in all") as error:
+        column.encode(np.array(["x"], dtype=object))
+    assert len(str(error.value)) < 300
+
+
+def test_commas_between_thousands_make_no_decimal_mark():
+    table = cells_of(a=["1,250", "2,500"] * 30, b=["4,125", "900"] * 30, dose=["0.5", "1.5"] * 30)
+    assert draft(table, "y").schema.decimal == "."
+    assert draft({**table, "c": np.array(["1,2", "2,3"] * 30, object)}, "y").schema.decimal == "."
+    table = {**table, "dose": np.array(["0,5", "1,25"] * 30, object)}
+    drafted = draft(table, "y").schema
+    assert (drafted.decimal, drafted.columns[1]) == (",", only(a=["1.25", "2.5"] * 30))
+
+
+@pytest.mark.parametrize("labels", [["0", "1"] * 29 + ["NA", ""], ["0", "1"] * 29 + ["n.a.", "-"]])
+def test_an_unknown_outcome_is_no_class(labels):
+    assert draft(cells_of(y=labels), "y").schema.target.classes == ("0", "1")
+    numbers = [*map(str, range(58)), *labels[-2:]]
+    assert draft(cells_of(y=numbers), "y").schema.target.range == (0.0, 60.0)
 
 
 def test_columns_can_be_excluded():

@@ -107,6 +107,29 @@ def test_numbers_are_those_of_a_csv_file_as_features_and_as_labels(case, tmp_pat
     np.testing.assert_allclose(x[0], x[1], rtol=1e-7)
 
 
+def test_numbers_of_few_bits_have_their_digits_at_the_end_of_a_range(tmp_path):
+    column = Number(name="x", low=0, high=0.1)
+    for kind in (pyarrow.float16(), pyarrow.float32()):
+        values = pyarrow.array(np.array([0.1, 0.05, 0.0], kind.to_pandas_dtype()), kind)
+        own = read_cells(written(tmp_path, {"x": values}))["x"]
+        theirs = read_cells(csv_of(tmp_path, {"x": [0.1, 0.05, 0.0]}))["x"]
+        np.testing.assert_array_equal(
+            replace(column, outside="clip").encode(own)[0] >= 1.0,
+            column.encode(theirs)[0] >= 1.0,
+        )
+        assert column.encode(own)[1] == 0
+
+
+def test_truth_values_are_drafted_as_the_categories_of_a_csv_file(tmp_path):
+    columns = {"x": [True, False, None] * 4, "y": ["no", "yes"] * 6}
+    tables = [read_cells(write(tmp_path, columns)) for write in (written, csv_of)]
+    ours, theirs = (draft(table, "y").schema for table in tables)
+    assert ours == theirs
+    schema = replace(ours, basis="public")
+    x = [encode_table(schema, table).x for table in tables]
+    np.testing.assert_array_equal(x[0], x[1])
+
+
 @pytest.mark.parametrize(
     "people",
     [

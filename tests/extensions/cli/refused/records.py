@@ -101,14 +101,13 @@ SCHEMA = Table(
     ranges={
         "--from": ("nowhere.csv", "given/own.npz", "given", "given/empty.csv"),
         "--target": ("nothing",),
-        "--unit": ("nothing",),
+        "--unit": ("nothing", "side"),
         "--exclude": ("nothing", "side"),
         "--out": ("given/own.csv", "given/own.npz/schema.toml", "given"),
         "--config": ("nowhere.toml", "given"),
     },
     together=[
         ({"--from": "given/ragged.csv"}, ("records",)),
-        ({"--unit": "side"}, ("columns",)),
     ],
     aliases={"--from": ("records",)},
 )
