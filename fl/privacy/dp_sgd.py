@@ -3,7 +3,7 @@
 import copy
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
@@ -11,6 +11,7 @@ from logging import getLogger
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, nll_loss
 from torch.utils.data import TensorDataset
 
 from extensions.checks import check_count, check_positive
@@ -24,8 +25,10 @@ LOG = getLogger(__name__)
 
 _LEAST_NOISE = 2.0**-30
 """Of noise as wide as 2^10 units the norm is at most 2^41: 2^22 records stay within 64 bits."""
-_MOST_ROWS, _MOST_VALUES = 64, 2**20
-"""Records on which a loss is tried, and values of their outputs."""
+_LEAST_ROWS, _MOST_VALUES = 64, 2**20
+"""Records on which a loss is tried, as many as classes, and values of their outputs."""
+_IGNORED = (-100, -1, 255)
+"""Labels of positions that losses leave out, as PyTorch and others have them."""
 _TOLERANCE = 1e-4
 """Of gradients of a loss in single precision, relative to the largest."""
 
@@ -38,8 +41,9 @@ class LocalDPSGD:
     adds N(0, (z C)^2) to the sum and goes `lr` times that over the expected number of records.
 
     Guarantees:
-        Each record's gradient is computed by itself, from the model, its buffers as they were and
-        the record, so that no other record changes a bit of it. It is clipped on a grid, in exact
+        Each record's gradient is computed by itself, from the record and copies of model and loss,
+        so that no other record changes a bit of it, whatever they note or change when they are
+        called, as `Embedding(max_norm=...)` its weights. It is clipped on a grid, in exact
         arithmetic of norm at most C, and summed as integers. Noise is exact discrete Gaussian; it,
         the choice of records and dropout come from the operating system's generator and not from
         `ClientRound.seed`, which others know. The number of records is public.
@@ -60,8 +64,8 @@ class LocalDPSGD:
         max_grad_norm: C.
         noise_multiplier: z.
         loss: of outputs and labels. That of a batch is the mean or the sum of that of its records;
-            `CrossEntropyLoss` and `NLLLoss` divide by the number of positions in a record, and not
-            by their weights, which would undo these.
+            `CrossEntropyLoss` and `NLLLoss`, and the functions of these names, divide by the number
+            of positions in a record, and not by their weights, which would undo these.
 
     Raises:
         ArgumentError: an argument outside its range.
@@ -99,19 +103,15 @@ class LocalDPSGD:
         bits = bits_for(min(deviation, self.max_grad_norm), NOISE_UNITS)
         parameters = [p for p in model.parameters() if p.requires_grad]
         size = sum(p.numel() for p in parameters)
-        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
         failed: list[Exception] = []
         for _ in range(self.steps):
             total = source.gaussian(0, math.ldexp(deviation, bits), (size,))
             for row in np.flatnonzero(source.bernoulli(0, self.sample_rate, len(x))).tolist():
                 try:
-                    loss = self._loss(model(x[row : row + 1].clone()), y[row : row + 1].clone())
-                    parts = torch.autograd.grad(loss, parameters, materialize_grads=True)
-                    total += clip_to_grid(_row(parts), self.max_grad_norm, order=2, frac_bits=bits)
+                    found = self._of_record(model, x[row : row + 1], y[row : row + 1])
+                    total += clip_to_grid(found, self.max_grad_norm, order=2, frac_bits=bits)
                 except Exception as error:  # of whatever kind: it is this record's
                     failed.append(error)
-                for buffer, first in buffers:
-                    buffer.copy_(first)
             mean = np.ldexp(total.astype(np.float64), -bits) / (self.sample_rate * len(x))
             self._step(parameters, mean)
         if failed:
@@ -143,41 +143,59 @@ class LocalDPSGD:
             with torch.no_grad():
                 for parameter in parameters:  # zeros would hide what the loss does
                     parameter.add_(torch.randn_like(parameter), alpha=0.1)
-            rows = max(2, min(_MOST_ROWS, _MOST_VALUES // max(1, whole.numel())))
+            size = max(1, whole.numel())
+            rows = max(2, min(max(_LEAST_ROWS, size), _MOST_VALUES // size))
             outputs = model.eval()(_made_up(x, rows).to(device))
-            labels = _labels(y, outputs).to(device)
-            name = f"{self.loss!r:.80}"
-            try:
-                together = self._gradient(outputs, labels)
-                pairs = zip(torch.split(outputs, 1), torch.split(labels, 1), strict=True)
-                apart = torch.cat([self._gradient(*pair) for pair in pairs])
-            except Exception as error:
-                kinds = f"outputs of shape {tuple(whole.shape)} and labels of type {y.dtype}"
-                raise ArgumentError("loss", name, f"one that takes {kinds}: {error}") from error
+            name, usual = f"{self.loss!r:.80}", True
+            for labels in _labels(y, outputs.cpu()):
+                try:
+                    fits = self._is_mean_or_sum(outputs, labels.to(device))
+                except Exception as error:
+                    if not usual:  # labels which other losses take
+                        continue
+                    kinds = f"outputs of shape {tuple(whole.shape)} and labels of type {y.dtype}"
+                    raise ArgumentError("loss", name, f"one that takes {kinds}: {error}") from error
+                if not fits:
+                    allowed = "the mean or the sum of what it is of each record, to be one for each"
+                    advice = (
+                        "It divides by something of its batch, as by how many labels it does not "
+                        "ignore. Take reduction='sum', or torch.nn.CrossEntropyLoss(weight=...)."
+                    )
+                    raise ArgumentError("loss", name, allowed, advice)
+                if device.type != "cpu":  # which would not go on after an error
+                    break
+                usual = False
+
+    def _is_mean_or_sum(self, outputs: Tensor, labels: Tensor) -> bool:
+        """Whether the loss of records (records, ...) is the mean or the sum of that of each."""
+        together = self._gradient(outputs, labels)
+        pairs = zip(torch.split(outputs, 1), torch.split(labels, 1), strict=True)
+        apart = torch.cat([self._gradient(*pair) for pair in pairs])
         least = _TOLERANCE * float(together.nan_to_num().abs().max())
         close = partial(torch.allclose, rtol=0.0, atol=least, equal_nan=True)
-        if not (close(together, apart) or close(together, apart / rows)):
-            allowed = "the mean or the sum of what it is of each record, to be one for each"
-            advice = (
-                "It divides by something of its batch. Take reduction='sum', or "
-                "torch.nn.CrossEntropyLoss(weight=...)."
-            )
-            raise ArgumentError("loss", name, allowed, advice)
+        return close(together, apart) or close(together, apart / len(outputs))
 
     def _gradient(self, outputs: Tensor, labels: Tensor) -> Tensor:
         given = outputs.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(self._loss(given, labels), [given])
+        loss = _loss(copy.deepcopy(self.loss), given, labels)
+        (gradient,) = torch.autograd.grad(loss, [given])
         return gradient
 
-    def _loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Returns the loss of records, which divides by no weight of theirs where that is known."""
-        reduction = getattr(self.loss, "reduction", None)
-        if type(self.loss) not in (nn.CrossEntropyLoss, nn.NLLLoss) or reduction != "mean":
-            return self.loss(outputs, labels)
-        total = copy.copy(self.loss)
-        total.reduction = "sum"  # type: ignore[attr-defined]
-        positions = outputs.numel() / outputs.shape[1]
-        return total(outputs, labels) / positions
+    def _of_record(self, model: nn.Module, x: Tensor, y: Tensor) -> Vector:
+        """Returns the gradient of a record (size,); zeros if it has a value that is not finite.
+
+        What the model or the loss changes of itself is gone then, and the next record's is the same
+        with and without this one.
+        """
+        alone, loss = copy.deepcopy((model, self.loss))
+        parameters = [p for p in alone.parameters() if p.requires_grad]
+        outputs = alone(x.clone())
+        parts = torch.autograd.grad(
+            _loss(loss, outputs, y.clone()), parameters, materialize_grads=True
+        )
+        row = torch.cat([part.reshape(-1) for part in parts])
+        found: Vector = row.cpu().numpy().astype(np.float64)
+        return found if np.isfinite(found).all() else np.zeros_like(found)
 
     def _step(self, parameters: list[nn.Parameter], mean: Vector) -> None:
         change = torch.from_numpy(mean).to(torch.float32)
@@ -187,10 +205,17 @@ class LocalDPSGD:
                 parameter.add_(part.reshape(parameter.shape).to(parameter.device), alpha=-self.lr)
 
 
-def _row(parts: Sequence[Tensor]) -> Vector:
-    """Returns the gradient of a record (size,); zeros if it has a value that is not finite."""
-    found: Vector = torch.cat([part.reshape(-1) for part in parts]).cpu().numpy().astype(np.float64)
-    return found if np.isfinite(found).all() else np.zeros_like(found)
+def _loss(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
+    """Returns the loss of records, which divides by no weight of theirs where that is known."""
+    if loss in (cross_entropy, nll_loss):
+        total: Loss = partial(loss, reduction="sum")
+    elif type(loss) in (nn.CrossEntropyLoss, nn.NLLLoss) and loss.reduction == "mean":
+        total = copy.copy(loss)
+        total.reduction = "sum"  # type: ignore[attr-defined]
+    else:
+        return loss(outputs, labels)
+    positions = outputs.numel() / outputs.shape[1]
+    return total(outputs, labels) / positions
 
 
 def _made_up(x: Tensor, rows: int) -> Tensor:
@@ -199,15 +224,29 @@ def _made_up(x: Tensor, rows: int) -> Tensor:
     return torch.randn(shape) if x.is_floating_point() else torch.ones(shape, dtype=x.dtype)
 
 
-def _labels(y: Tensor, outputs: Tensor) -> Tensor:
-    """Returns made-up labels of the type of others, of all classes where there is room."""
+def _labels(y: Tensor, outputs: Tensor) -> Iterator[Tensor]:
+    """Yields made-up labels of the type of others; first such as every loss of that type takes.
+
+    Then floating-point numbers that are classes, or integers that losses ignore in a part of a
+    record's positions.
+    """
     shape = (len(outputs), *y.shape[1:])
     if y.is_floating_point():
-        return torch.rand(shape)
-    numbers = shape[1:] == outputs.shape[2:] and outputs.ndim > 1 and outputs.shape[1] > 1
-    last = outputs.shape[1] - 1 if numbers else 1
+        numbers = torch.rand(shape)
+        yield from (numbers, numbers.round(), 2 * numbers.round() - 1)
+        return
+    last = 1
+    for axis in {1, outputs.ndim - 1} - {0}:
+        if (*outputs.shape[:axis], *outputs.shape[axis + 1 :]) == shape:
+            last = max(1, outputs.shape[axis] - 1)
     count = math.prod(shape)
-    spread = torch.arange(count) % (last + 1)
-    if count <= last:
-        spread = torch.linspace(0, last, count).round()
-    return spread.to(y.dtype).reshape(shape)
+    if count > last:
+        spread = torch.arange(count) % (last + 1)
+    else:  # the first ones, as losses mostly ignore one of these, and some of all others
+        few = count // 2
+        spread = torch.cat([torch.arange(few), torch.linspace(few, last, count - few).round()])
+    classes = spread[torch.randperm(count)].to(y.dtype).reshape(shape)
+    yield classes
+    if len(shape) > 1:
+        for ignored in _IGNORED:
+            yield classes.masked_fill(torch.rand(shape) < 0.5, ignored)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, nll_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, nll_loss
 
 import fl
 from extensions.errors import ArgumentError
@@ -32,6 +32,22 @@ class Pixels(nn.Module):
         return self.layer(x)
 
 
+class Text(nn.Module):
+    """Scores (tokens, vocabulary) of a text."""
+
+    def __init__(self, vocabulary: int = 6) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.layers = nn.Sequential(nn.Embedding(vocabulary, 3), nn.Linear(3, vocabulary))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def of_tokens(outputs, labels, **more):
+    return cross_entropy(outputs.transpose(1, 2), labels, **more)
+
+
 def linear(*last: nn.Module) -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(5, CLASSES), *last)
@@ -41,10 +57,12 @@ FLAT = torch.tensor(RNG.normal(size=(N, 5)), dtype=torch.float32)
 PLACES = torch.tensor(RNG.normal(size=(N, 2, 4)), dtype=torch.float32)
 OF_PLACES = torch.tensor(RNG.integers(0, CLASSES, (N, 4)))
 CLASS = torch.tensor(RNG.integers(0, CLASSES, N))
+TOKENS = torch.tensor(RNG.integers(0, 6, (N, 4)))
+PADDED = OF_PLACES.masked_fill(torch.arange(4) >= torch.tensor(RNG.integers(1, 5, (N, 1))), -100)
 SHARES = torch.rand(N, CLASSES).softmax(1)
 
 
-def moved(loss, make, x, y, n: int = N):
+def moved(loss, make, x, y):
     """Returns the gradient by which a step of RecordDP moved the model."""
     model = make()
     before = [p.detach().clone() for p in model.parameters()]
@@ -59,9 +77,9 @@ def by_hand(loss, make, x, y):
     return torch.autograd.grad(loss(model(x), y), list(model.parameters()))
 
 
-def same(one, other) -> None:
+def same(one, other, atol: float = 2e-5) -> None:
     for a, b in zip(one, other, strict=True):
-        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=2e-5)
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=atol)
         assert b.abs().max() > 1e-3
 
 
@@ -84,6 +102,7 @@ CASES = {
     ),
     "weights of places": (nn.CrossEntropyLoss(weight=WEIGHT), Pixels, PLACES, OF_PLACES, 4 * N),
     "ignored places": (nn.CrossEntropyLoss(ignore_index=1), Pixels, PLACES, OF_PLACES, 4 * N),
+    "padded places": (nn.CrossEntropyLoss(), Pixels, PLACES, PADDED, 4 * N),
 }
 
 
@@ -102,6 +121,14 @@ def test_weights_multiply_what_a_record_counts(name):
     assert loss.reduction == "mean"
 
 
+def test_the_usual_loss_is_that_of_its_module():
+    """Of padded places too, which the function alone would count by how many a record has."""
+    usual, module = (
+        moved(loss, Pixels, PLACES, PADDED) for loss in (cross_entropy, nn.CrossEntropyLoss())
+    )
+    same(usual, module)
+
+
 TAKEN = {
     "function": (cross_entropy, linear, FLAT, CLASS),
     "sum": (nn.CrossEntropyLoss(weight=WEIGHT, reduction="sum"), linear, FLAT, CLASS),
@@ -113,6 +140,8 @@ TAKEN = {
     "margin": (nn.MultiMarginLoss(weight=WEIGHT), linear, FLAT, CLASS),
     "relative entropy": (nn.KLDivLoss(reduction="batchmean"), linear, FLAT, SHARES),
     "counts": (nn.PoissonNLLLoss(), linear, FLAT, SHARES),
+    "signs": (nn.SoftMarginLoss(), linear, FLAT, 2 * SHARES.round() - 1),
+    "sum over tokens": (lambda o, y: of_tokens(o, y, reduction="sum"), Text, TOKENS, TOKENS),
     "nothing learnt yet": (
         nn.CrossEntropyLoss(weight=WEIGHT),
         lambda: linear().apply(lambda m: m.apply(_zeros)),
@@ -151,6 +180,28 @@ def centred(outputs, labels):
     return ((outputs - outputs.mean(0)) ** 2 * labels).mean()
 
 
+def focal(outputs, labels):
+    """Divides by the positive labels, of which numbers in (0, 1) have none."""
+    each = binary_cross_entropy_with_logits(outputs, labels, reduction="none")
+    return ((outputs.sigmoid() - labels) ** 2 * each).sum() / (labels == 1).sum().clamp(min=1)
+
+
+def balanced_hinge(outputs, labels):
+    return (1 - outputs * labels).relu().sum() / (labels == -1).sum().clamp(min=1)
+
+
+class Counted(nn.Module):
+    """Weights by how often it has seen a class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(CLASSES))
+
+    def forward(self, outputs, labels):
+        self.seen += torch.bincount(labels, minlength=CLASSES)
+        return cross_entropy(outputs, labels, self.seen.sum() / self.seen)
+
+
 class Weighted(nn.CrossEntropyLoss):
     """A loss of the user's, of which nothing is known but what it does."""
 
@@ -169,6 +220,9 @@ REFUSED = {
     "root of the mean": (lambda o, y: ((o - y) ** 2).mean().sqrt(), FLAT, SHARES),
     "one for each": (nn.CrossEntropyLoss(reduction="none"), PLACES, OF_PLACES),
     "other labels": (nn.CrossEntropyLoss(), FLAT, CLASS.to(torch.int32)),
+    "positive ones": (focal, FLAT, SHARES.round()),
+    "negative ones": (balanced_hinge, FLAT, 2 * SHARES.round() - 1),
+    "classes so far": (Counted(), FLAT, CLASS),
     "raises": (lambda o, y: {}["nothing"], FLAT, CLASS),
 }
 
@@ -181,6 +235,76 @@ def test_losses_that_divide_by_something_of_their_batch_are_refused(name):
         with pytest.raises(ArgumentError) as caught:
             fl.RecordDP(**QUIET, lr=1.0, loss=loss).training.check(model, x, y)
         assert caught.value.argument == "loss"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"weight": torch.arange(1.0, 7)},
+        {"ignore_index": 0},
+        {"ignore_index": 5},
+        {"ignore_index": 255},
+        {"ignore_index": -1},
+        {},
+    ],
+)
+def test_losses_of_texts_that_divide_by_the_tokens_they_count_are_refused(more):
+    """Also where a text has as many tokens as there are classes, each of them once."""
+    for tokens in (TOKENS, TOKENS.repeat(1, 3)):
+        for loss in (partial(of_tokens, **more), lambda o, y: of_tokens(o, y, **more)):
+            with pytest.raises(ArgumentError) as caught:
+                fl.RecordDP(**QUIET, lr=1.0, loss=loss).training.check(Text(), tokens, tokens)
+            assert caught.value.argument == "loss"
+
+
+@pytest.mark.parametrize("classes", [500, 1000, 40_000])
+@pytest.mark.parametrize("ignored", [0, 1, 3, -1])
+def test_a_class_that_is_ignored_is_found_among_many(classes, ignored):
+    loss = partial(cross_entropy, ignore_index=ignored % classes)
+    with pytest.raises(ArgumentError) as caught:
+        fl.RecordDP(**QUIET, lr=1.0, loss=loss).training.check(nn.Linear(5, classes), FLAT, CLASS)
+    assert caught.value.argument == "loss"
+
+
+class Shrinking(nn.Module):
+    """Shortens the vectors of the tokens that it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.vectors, self.layer = nn.Embedding(6, 4, max_norm=0.5), nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        return self.layer(self.vectors(x).mean(1))
+
+
+class Remembering(nn.Module):
+    """Multiplies records by what it has seen before, in a buffer or beside."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where, self.layer = where, linear()
+        self.register_buffer("buffer", torch.ones(5))
+        self.beside = torch.ones(5)
+
+    def forward(self, x):
+        factor = getattr(self, self.where)
+        setattr(self, self.where, factor * x.detach().mean(0))
+        return self.layer(x * factor)
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (Shrinking, TOKENS),
+        (partial(Remembering, "buffer"), FLAT),
+        (partial(Remembering, "beside"), FLAT),
+    ],
+)
+def test_a_step_adds_up_what_each_record_does_alone(make, x):
+    together = moved(cross_entropy, make, x[:6], CLASS[:6])
+    alone = [moved(cross_entropy, make, x[k : k + 1], CLASS[k : k + 1]) for k in range(6)]
+    same(together, [sum(parts) / 6 for parts in zip(*alone, strict=True)], atol=3e-4)
 
 
 @pytest.mark.parametrize("loss", [partial(cross_entropy, weight=WEIGHT), over_non_zero])
