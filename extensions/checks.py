@@ -94,7 +94,7 @@ def check_address(name: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     in_brackets = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if in_brackets else host
-    is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16
+    is_port = re.fullmatch("[0-9]{1,5}", port) is not None and 0 < int(port) < 1 << 16
     found = literal(host)
     is_host = found is not None and found.version == 6 if in_brackets else _is_name(host)
     if not is_port or not is_host:

@@ -9,11 +9,11 @@ import numpy as np
 from crypten_ext.pencil.terms import Terms
 from extensions.errors import ArgumentError
 from extensions.network.passes import forward
-from extensions.npz import read_npz
 from extensions.owners.data import Labels, write_private
-from extensions.protocols.host import named, pairs, unnamed
+from extensions.protocols.host import named, pairs
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Reals, decode, encode
+from extensions.runs.model.files import read_arrays, reals_in
 
 _TERMS = "terms"
 _BLOCK = 4096
@@ -31,18 +31,14 @@ def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
     Raises:
         ArgumentError: the file is none, or its layers are others than it says.
     """
+    arrays = read_arrays("start", path)
     try:
-        arrays = read_npz(path)
-        terms = Terms(**json.loads(str(arrays.pop(_TERMS))))
-        layers = pairs(unnamed(arrays))
+        terms = Terms(**json.loads(str(arrays[_TERMS])))
     except ArgumentError:
         raise
-    except Exception as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ArgumentError("start", str(path), "a model of `pea pencil owner`") from error
-    shapes = [weight.shape for weight, _ in layers]
-    if shapes != terms.network.parameter_shapes:
-        raise ArgumentError("start", str(path), f"of layers {terms.network.parameter_shapes}")
-    return terms, layers
+    return terms, pairs(reals_in("start", path, arrays, terms.network))
 
 
 def accuracy(terms: Terms, layers: list[tuple[Reals, Reals]], x: Reals, y: Labels) -> float:

@@ -4,12 +4,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
+from extensions.npz import read_npz
 from fl.training.optimizers import State
 from fl.training.weights import Weights
 
@@ -49,21 +49,21 @@ class Checkpoint:
             ArgumentError: no such file, or one that is no checkpoint.
         """
         try:
-            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                texts: dict[str, Any] = {
-                    name: str(file[name]) for name in ("settings", "history", "mechanism")
-                }
-                weights, settings = file["weights"], json.loads(texts["settings"])
-                if (
-                    weights.dtype != np.float32
-                    or weights.ndim != 1
-                    or not np.all(np.isfinite(weights))
-                    or not isinstance(settings, dict)
-                ):
-                    raise ValueError
-                kept = [name for name in file.files if name.startswith(_OPTIMIZER)]
-                optimizer = {name.removeprefix(_OPTIMIZER): file[name] for name in kept}
-        except (OSError, BadZipFile, ValueError, KeyError, EOFError, RecursionError) as error:
+            held = read_npz(path)
+            texts: dict[str, Any] = {
+                name: str(held[name]) for name in ("settings", "history", "mechanism")
+            }
+            weights, settings = held["weights"], json.loads(texts["settings"])
+            if (
+                weights.dtype != np.float32
+                or weights.ndim != 1
+                or not np.all(np.isfinite(weights))
+                or not isinstance(settings, dict)
+            ):
+                raise ValueError
+        except (ValueError, KeyError, RecursionError) as error:
             wanted = "a file that FederatedAveraging.save wrote"
             raise ArgumentError("path", str(path), wanted) from error
+        kept = [name for name in held if name.startswith(_OPTIMIZER)]
+        optimizer = {name.removeprefix(_OPTIMIZER): held[name] for name in kept}
         return cls(weights=weights, optimizer=optimizer, **texts)

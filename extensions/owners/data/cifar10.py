@@ -2,12 +2,12 @@
 
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MissingExtraError
+from extensions.npz import read_npz
 from extensions.owners.data.download import Published, fetch_folder
 from extensions.owners.data.folders import find_folder
 from extensions.owners.data.records import Labels, RawSplit
@@ -104,9 +104,8 @@ def _read_strips(folder: Path) -> RawSplit:
 
 def _read_labels(path: Path, name: str) -> Labels:
     try:
-        with np.load(path, allow_pickle=False) as labels:
-            y: Labels = labels[name].astype(np.int64)
-    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile) as error:
+        y: Labels = read_npz(path, [name])[name].astype(np.int64)
+    except (KeyError, TypeError, ValueError) as error:
         allowed = "an .npz file with arrays y_train and y_test"
         raise ArgumentError("data_dir", path.name, allowed) from error
     return y

@@ -211,7 +211,7 @@ class Schema:
                 column=target["column"],
                 classes=tuple(target["classes"]),
                 weights=tuple(target["weights"]),
-                range=None if ends is None else (ends[0], ends[1]),
+                range=None if ends is None else ends_of("target.range", [*ends]),
                 outside=target["outside"],
             ),
             unit=None if unit is None else Unit(**unit),

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
+from extensions.network.chain import Network
 from extensions.npz import read_npz
 from extensions.owners.data import write_private
 from extensions.protocols.host import named, pairs, unnamed
@@ -76,9 +77,7 @@ def read_opened(path: Path) -> OpenedModel:
             "`pea train --evaluate opened --save FOLDER` writes model.npz.",
         )
     header = header_in("model", path, arrays)
-    parts = parameters_in("model", path, arrays, header)
-    if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
-        raise ArgumentError("model", str(path), "a file of finite real numbers")
+    parts = reals_in("model", path, arrays, header.spec.network)
     whitening = whitening_in("model", path, arrays, header)
     return OpenedModel(header=header, parameters=pairs(parts), whitening=whitening)
 
@@ -131,14 +130,14 @@ def header_in(argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) ->
 
 
 def parameters_in(
-    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], header: Header
+    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], network: Network
 ) -> list[npt.NDArray[Any]]:
-    """Returns each weight and bias in turn, of the shapes that a header says.
+    """Returns each weight and bias of a network in turn.
 
     Raises:
-        ArgumentError: they have others.
+        ArgumentError: they are of other shapes.
     """
-    shapes_of = header.spec.network.parameter_shapes
+    shapes_of = network.parameter_shapes
     wanted = [shape for weight in shapes_of for shape in (weight, weight[:1])]
     names = named([None] * len(wanted))
     try:
@@ -147,7 +146,21 @@ def parameters_in(
         parts = []
     shapes = [part.shape for part in parts]
     if shapes != wanted:
-        raise ArgumentError(argument, f"{path}: {shapes}", f"of the header's shapes, {wanted}")
+        raise ArgumentError(argument, f"{path}: {shapes}", f"of the model's shapes, {wanted}")
+    return parts
+
+
+def reals_in(
+    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], network: Network
+) -> list[Reals]:
+    """Returns each weight and bias of a network in turn, in the clear.
+
+    Raises:
+        ArgumentError: they are of other shapes, or not finite real numbers.
+    """
+    parts = parameters_in(argument, path, arrays, network)
+    if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
+        raise ArgumentError(argument, str(path), "a file of finite real numbers")
     return parts
 
 

@@ -171,6 +171,9 @@ class Header:
                     raise ValueError(f"{name} is of another kind")
             check_frac_bits(said["frac_bits"])
             check_positive("max_feature_norm", said["max_feature_norm"])
+            if (whitening := said.get("whitening")) is not None:
+                check_positive("ridge", whitening["ridge"])
+                whitening = {name: whitening[name] for name in ("digest", "ridge")}
             kind = network.get("architecture", "")
             if kind.startswith(PREFIX):
                 checked(kind)
@@ -191,7 +194,7 @@ class Header:
                 run=said["run"],
                 manifest=said["manifest"],
                 software=said["software"],
-                whitening=said.get("whitening"),
+                whitening=whitening,
                 chosen_by_counts=model_owes(said),
             )
             if len(header.classes) != spec.widths[-1]:

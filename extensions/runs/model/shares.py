@@ -91,7 +91,7 @@ def read_shares(path: Path) -> SharedModel:
             "shares", str(path), "a party's share", "Give an opened model with --model."
         )
     header = header_in("shares", path, arrays)
-    parts = parameters_in("shares", path, arrays, header)
+    parts = parameters_in("shares", path, arrays, header.spec.network)
     if any(part.dtype != "int64" for part in parts):
         raise ArgumentError("shares", str(path), "a file of 64-bit integers")
     save, rank = arrays[SHARED], arrays[RANK]

@@ -133,7 +133,7 @@ def test_a_model_is_read_as_it_was_written(folder: Path):
     x = np.array([[0.5, 0.0], [0.0, 0.5], [0.4, 0.1], [0.1, 0.4]])
     assert accuracy(linear, weights, x, np.array([0, 1, 0, 0])) == 0.75
     write_model(folder / "wrong.npz", TERMS, weights)
-    with pytest.raises(ArgumentError, match="^start = .* of layers"):
+    with pytest.raises(ArgumentError, match="^start = .* shapes"):
         read_model(folder / "wrong.npz")
     (folder / "wrong.npz").unlink()
 

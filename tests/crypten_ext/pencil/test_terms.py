@@ -12,6 +12,7 @@ from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from crypten_ext.pencil.turn import _pieces
 from extensions.errors import ArgumentError
 from extensions.network.models.own_layers import PREFIX
+from tests.helpers.arrays import arrays_of
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 
 GOOD = {"model": "logistic", "features": 64, "classes": 3}
@@ -83,12 +84,21 @@ def test_rows_of_wide_windows_are_computed_a_few_at_a_time():
     assert Terms(**GOOD).piece == 256
 
 
-def test_a_models_file_is_read_so(tmp_path):
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"weight_0": claiming((1 << 37,))},
+        {"weight_0": array(np.full((3, 64), np.nan))},
+        *({"bias_0": array(one)} for one in (0.0, np.zeros((3, 1)), np.zeros(2), ["1.0"] * 3)),
+        *({"terms": array(text)} for text in ("null", '{"model": "cnn"}', "[" * 100_000)),
+    ],
+)
+def test_a_models_file_is_read_so(forged, tmp_path):
     path = tmp_path / "model.npz"
     write_model(path, Terms(**GOOD), [(np.zeros((3, 64)), np.zeros(3))])
     assert read_model(path)[0] == Terms(**GOOD)
-    terms = array(json.dumps(asdict(Terms(**GOOD))))
-    zipped(path, terms=terms, weight_0=claiming((1 << 37,)), bias_0=array(np.zeros(3)))
+    held = {name: array(each) for name, each in arrays_of(path).items()}
+    zipped(path, **held | forged)
 
     def refused() -> None:
         with pytest.raises(ArgumentError, match="^start = "):

@@ -27,6 +27,9 @@ def network(**changes: Any) -> dict[str, Any]:
 
 
 DEEP = "[" * 100_000
+TARGET = {"column": "y", "classes": [], "weights": [], "outside": "clip"}
+FACTS = {"schema basis": "public", "schema order of columns": ["x"], "schema unit": None}
+FACTS |= {"schema column x": {"range": [0.0, 1.0]}}
 HEADERS = {
     "no JSON": "{",
     "too deep": DEEP + "]" * 100_000,
@@ -49,6 +52,11 @@ HEADERS = {
     "a norm that is none": header(max_feature_norm="1"),
     "a negative norm": header(max_feature_norm=-1.0),
     "half a schema": header(facts={"schema basis": "public"}),
+    "half a range": header(facts=FACTS | {"schema target": TARGET | {"range": [1]}}),
+    "no range": header(facts=FACTS | {"schema target": TARGET | {"range": ""}}),
+    "a whitening that is none": header(whitening=[1]),
+    "half a whitening": header(whitening={"ridge": 1.0}),
+    "a whitening without a ridge": header(whitening={"ridge": None, "digest": ""}),
 }
 
 

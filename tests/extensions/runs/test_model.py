@@ -123,8 +123,8 @@ def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path)
     [
         ({"header": None}, "has no header"),
         ({"header": np.array("{}")}, "header = 'unreadable'"),
-        ({"weight_1": None}, "of the header's shapes"),
-        ({"weight_1": np.zeros((2, 2))}, "of the header's shapes"),
+        ({"weight_1": None}, "of the model's shapes"),
+        ({"weight_1": np.zeros((2, 2))}, "of the model's shapes"),
         ({"bias_0": np.full(7, np.nan)}, "finite"),
         ({"save": np.array([1])}, "a party's share"),
     ],

@@ -1,6 +1,7 @@
 """States that are not of the run at hand: refused before anything of it changes."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import torch
 
 import fl
 from extensions.errors import ArgumentError
+from fl.training.checkpoint import Checkpoint
 from fl.training.weights import get_weights
+from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 
 RNG = np.random.default_rng(0)
 CLIENTS = fl.partition((RNG.normal(size=(40, 8)), RNG.integers(0, 3, 40)), 4)
@@ -113,6 +116,18 @@ def test_a_state_of_another_shape_or_kind_is_refused_and_nothing_is_loaded(name,
     assert parts(averaged) == before
     averaged.fit(1, progress=False)
     assert len(averaged.history) == 1
+
+
+@pytest.mark.parametrize("weights", [array(np.zeros(1 << 25, np.float32)), claiming((1 << 37,))])
+def test_a_state_takes_memory_for_what_the_file_holds_alone(weights, tmp_path):
+    texts = {name: array("{}") for name in ("settings", "history", "mechanism")}
+    path = zipped(tmp_path / "run.npz", zipfile.ZIP_DEFLATED, weights=weights, **texts)
+
+    def refused() -> None:
+        with pytest.raises(ArgumentError):
+            Checkpoint.read(path)
+
+    assert peak(refused) < LARGE // 4
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
