@@ -25,6 +25,8 @@ from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
 from extensions.errors import ArgumentError
 from tests.helpers.strategies import ALARM, variance_p_value
 
+# The papers' runs have an epsilon of 100.
+pytestmark = pytest.mark.filterwarnings("ignore::extensions.errors.PrivacyWarning")
 TRAIN = 1500
 
 

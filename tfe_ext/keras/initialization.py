@@ -53,9 +53,8 @@ class LocalStart:
         optimizer's ledger: ``model.optimizer.ledger.record("local training", ...)``.
 
         Args:
-            local: each owner's model by its name, {"server0": [kernel, bias, ...], ...}: arrays of
-                the shapes of `get_weights`, in which the norm of a kernel and its bias together is
-                at most 100. Owners are players of the configuration.
+            local: each owner's model by its player's name, {"server0": [kernel, bias, ...], ...}:
+                as `get_weights` has it, a kernel and its bias together of norm 100 at most.
             records: each owner's number of training records, public.
             strategy: "local", "local-average" or "local-accuracy".
             held_out: features and labels, both as in `evaluate`, on which candidates are tried and
