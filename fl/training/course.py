@@ -91,8 +91,17 @@ class Course(RunSettings):
         self._optimizer_state = state
 
     def _weights(self) -> Weights:
-        """Returns what clients exchange of the model."""
-        return get_weights(self.model, statistics=self.exchanges_statistics)
+        """Returns what clients exchange of the model, which stays what it was from the start.
+
+        Raises:
+            ArgumentError: a parameter was frozen since, or is no longer.
+        """
+        weights = get_weights(self.model, statistics=self.exchanges_statistics)
+        if weights.size != (first := self._of_parameters.size):
+            advice = "Make a new run of it, with the same mechanism, whose ledger goes on."
+            allowed = f"one of which {first} values are exchanged, as when the run was made"
+            raise ArgumentError("model", f"{weights.size} values", allowed, advice)
+        return weights
 
     def _remaining(self) -> int:
         if self.rounds is None:

@@ -1,6 +1,7 @@
 """What clients exchange of a model, as one row of numbers, in the order of its state."""
 
 import hashlib
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +27,14 @@ def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
 def _exchanged(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
     """Returns each tensor once, under the first of its names where layers share it."""
     left_out = () if statistics else running_statistics(model)
-    state = _state(model)
-    first = {id(entry): name for name, entry in reversed(state.items())}
-    return {
-        name: entry
-        for name, entry in state.items()
-        if first[id(entry)] == name and name not in left_out and _moves(entry)
-    }
+    found = {k: v for k, v in _state(model).items() if k not in left_out and _moves(v)}
+    first = {id(entry): name for name, entry in reversed(found.items())}
+    once = {name: entry for name, entry in found.items() if first[id(entry)] == name}
+    places = Counter(entry.data_ptr() for entry in once.values() if entry.numel())
+    if shared := [name for name, entry in once.items() if places[entry.data_ptr()] > 1]:
+        advice = "Tie them as one parameter: last.weight = first.weight."
+        raise ArgumentError("model", shared[:2], "parameters with memory of their own", advice)
+    return once
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
@@ -80,7 +82,8 @@ def get_weights(
             training; None: `model` itself.
 
     Raises:
-        ArgumentError: a model without parameters that are trained, or of another precision.
+        ArgumentError: a model without parameters that are trained, of another precision, or whose
+            parameters are several in the same memory: copies of it would not share that.
     """
     state = _state(model)
     entries = [state[name].detach() for name in _entries(like or model, statistics)]

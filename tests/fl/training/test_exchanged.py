@@ -147,6 +147,45 @@ def test_what_a_training_freezes_changes_nothing_of_what_is_exchanged(workers):
     assert not np.array_equal(trained, get_weights(model))
 
 
+@pytest.mark.parametrize("way", ["data", "parameter of data", "transposed", "rows", "buffer"])
+def test_parameters_of_one_memory_are_refused_as_copies_would_not_share_it(way):
+    model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10))
+    shared = model[0].weight.data
+    if way == "data":
+        model[1].weight.data = shared
+    elif way == "buffer":
+        model.register_buffer("kept", shared)
+    else:
+        view = {"transposed": shared.t(), "rows": shared[:10]}.get(way, shared)
+        model[2 if way == "rows" else 1].weight = nn.Parameter(view)
+    with pytest.raises(ArgumentError) as caught:
+        run(model)
+    assert caught.value.argument == "model"
+
+
+def test_a_parameter_that_is_a_buffer_too_is_exchanged_whether_statistics_are_or_not():
+    model = nn.Sequential(nn.Linear(64, 10))
+    model.register_buffer("kept", model[0].weight)
+    for statistics in (True, False):
+        assert get_weights(model, statistics=statistics).size == 650
+
+
+@pytest.mark.parametrize("exchange", ["delta", "weights"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_layer_that_is_frozen_or_no_longer_between_rounds_is_told_before_anything_is_sent(
+    exchange, trained
+):
+    course = run(frozen(), exchange=exchange)
+    course.fit(1, progress=False)
+    layer = course.model[0] if trained else course.model[3].bias
+    layer.requires_grad_(trained)
+    with pytest.raises(ArgumentError) as caught:
+        course.fit(1, progress=False)
+    assert caught.value.argument == "model"
+    assert len(course.history) == 1
+    run(course.model, exchange=exchange).fit(1, progress=False)
+
+
 def test_a_model_of_which_nothing_is_trained_is_refused():
     with pytest.raises(ArgumentError) as caught:
         get_weights(nn.Linear(3, 2).requires_grad_(False))
