@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from extensions.errors import MessageError
+from extensions.errors import MessageError, RoundError
 from fl.chain.client import ChainClient
 from fl.chain.server import ChainServer
 from fl.chain.terms import LEAD
@@ -68,6 +68,15 @@ class Led(Machine):
             yield from self._carried(outputs, now, leading=True)
 
     def _carried(self, outputs: Iterable[Output], now: float, *, leading: bool) -> Iterator[Output]:
+        """Yields outputs as `_passed_on`, or that the leading part ends the round."""
+        try:
+            yield from self._passed_on(outputs, now, leading=leading)
+        except RoundError as error:
+            yield self.send(SERVER, "failure", reason=error.reason)
+
+    def _passed_on(
+        self, outputs: Iterable[Output], now: float, *, leading: bool
+    ) -> Iterator[Output]:
         """Yields outputs of a part as this client's; what its other part gets stays here."""
         waiting = deque([(outputs, leading)])
         while waiting:
@@ -128,7 +137,11 @@ class LedObserver(Machine):
         yield Timer("mean", now + self._timeout)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the mean, or that the leader left a client out."""
+        """Yields the mean, or that the leader left a client out.
+
+        Raises:
+            RoundError: the leader says that the round cannot go on, or what cannot be read.
+        """
         if self._ended or message.sender != self._leader:
             return
         try:
@@ -139,6 +152,8 @@ class LedObserver(Machine):
             if message.kind == "refusal":
                 for client in clients:
                     yield Refusal(client, message.text("reason", "no reason given"))
+            elif message.kind == "failure":
+                raise self.failure(message.text("reason", "no reason given"))
             elif message.kind == "mean":
                 mean = message.array("values", np.float64, (self.round.size,))
                 if not clients or not np.all(np.isfinite(mean)):

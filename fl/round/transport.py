@@ -124,8 +124,6 @@ class InProcessTransport:
             return sent
         try:
             answers = list(sent)
-        except RoundError:  # of a client that leads the round
-            raise
         except Exception as error:
             return [Refusal.by(party, error)]
         left = [one for one in answers if isinstance(one, Refusal) and one.client == party]

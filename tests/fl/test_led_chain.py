@@ -88,6 +88,13 @@ def test_round_whose_leader_is_lost_names_it_and_the_next_one_has_another(kind):
     )
 
 
+def test_a_leader_that_cannot_go_on_tells_why():
+    lost = [fl.DropOut(client, "token") for client in range(CLIENTS) if client != 1]
+    with pytest.raises(RoundError) as caught:
+        fl.aggregate(led(), updates(), number=1, transport=fl.InProcessTransport(drop_outs=lost))
+    assert "no chain returned the sum" in caught.value.reason
+
+
 def test_what_the_leader_and_one_client_know_is_what_leaks_to_says():
     """Single updates that follow from the leader's masks and what both saw."""
     given = updates()
