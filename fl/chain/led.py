@@ -146,14 +146,14 @@ class LedObserver(Machine):
             return
         try:
             self.check_round(message)
+            if message.kind == "failure":
+                raise self.failure(message.text("reason", "no reason given"))
             clients = message.clients("clients")
             if strangers := set(clients) - set(self.round.clients):
                 raise MessageError(f"clients {sorted(strangers)[:3]} who take no part")
             if message.kind == "refusal":
                 for client in clients:
                     yield Refusal(client, message.text("reason", "no reason given"))
-            elif message.kind == "failure":
-                raise self.failure(message.text("reason", "no reason given"))
             elif message.kind == "mean":
                 mean = message.array("values", np.float64, (self.round.size,))
                 if not clients or not np.all(np.isfinite(mean)):

@@ -88,11 +88,15 @@ def test_round_whose_leader_is_lost_names_it_and_the_next_one_has_another(kind):
     )
 
 
-def test_a_leader_that_cannot_go_on_tells_why():
-    lost = [fl.DropOut(client, "token") for client in range(CLIENTS) if client != 1]
+@pytest.mark.parametrize("chains", [1, 2])
+def test_a_leader_that_cannot_go_on_tells_why(chains):
+    others = [client for client in range(CLIENTS) if client != 1]
+    lost = [fl.DropOut(k, kind) for k in others for kind in ("token", "lead.sum", "lead.passed")]
+    gone = fl.InProcessTransport(drop_outs=lost)
     with pytest.raises(RoundError) as caught:
-        fl.aggregate(led(), updates(), number=1, transport=fl.InProcessTransport(drop_outs=lost))
-    assert "no chain returned the sum" in caught.value.reason
+        fl.aggregate(led(chains=chains), updates(), number=1, transport=gone)
+    assert "no chain returned" in caught.value.reason
+    assert set(caught.value.refused) >= set(others)
 
 
 def test_what_the_leader_and_one_client_know_is_what_leaks_to_says():
