@@ -259,6 +259,13 @@ class RemoteClient:
         )
         return hashlib.sha256(data).digest() + data
 
+    def _session(self) -> dict[str, Any]:
+        """Returns what a session is known by: its name, or all settings where it has none."""
+        if self.settings.session:
+            return {"session": self.settings.session}
+        size = get_weights(self.model, statistics=self.settings.exchanges_statistics).size
+        return {**self.settings.facts_of_run(), "parameters": size, "clients": self.clients}
+
     def _begin(self, number: int) -> None:
         """Notes a round of this session, before anything of it is answered.
 
@@ -266,10 +273,8 @@ class RemoteClient:
             MessageError: it took part in that round, or in a later one.
             ArgumentError: its notes cannot be read or written.
         """
-        size = get_weights(self.model, statistics=self.settings.exchanges_statistics).size
-        facts = {**self.settings.facts_of_run(), "parameters": size, "clients": self.clients}
-        digest = hashlib.sha256(as_json(facts).encode()).hexdigest()
         folder = self.folder or durable.state_folder() / "fl"
+        digest = hashlib.sha256(as_json(self._session()).encode()).hexdigest()
         notes = folder / f"client-{self.client}-{digest[:16]}"
         try:
             with durable.locked(folder):

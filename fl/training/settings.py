@@ -85,9 +85,9 @@ class RunSettings:
             `leaks_to` and views need all, which takes the memory of all updates.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
         seed: of selection, batches and dropout; public.
-        session: name of the run. Clients on other hosts take part in each round of a name once, so
-            that a further run of the same settings needs another name: two sums of one round that
-            differ by a client would give its update away.
+        session: name of the run. Clients on other hosts take part in each round of a name once,
+            whatever the other settings: two sums of one round that differ by a client would give
+            its update away. A further run needs another name, or, without one, other settings.
         facts: what else must be equal when a saved run is resumed, such as its data; JSON by name.
 
     `training` is what a client does, made of these.

@@ -76,6 +76,18 @@ def test_a_name_serves_once_whoever_is_started_anew(lost, tmp_path):
         again.fit(other)
 
 
+@pytest.mark.parametrize(
+    "other", [{"lr": 0.1000001}, {"seed": 5}, {"mechanism": fl.SignDS(sign_k=0.1)}]
+)
+def test_a_name_serves_once_whatever_the_other_settings(other):
+    run, post = remote(settings(), rounds=1, session="ward")
+    run.fit(post)
+    again, post = remote(settings(**other), rounds=1, session="ward")
+    with pytest.raises(RoundError) as caught:
+        again.fit(post)
+    assert set(caught.value.refused) == set(range(CLIENTS))
+
+
 def test_another_name_is_another_session():
     for name in ("a", "b"):
         run, post = remote(settings(), rounds=1, session=name)
