@@ -47,6 +47,8 @@ def checked_records(
         raise ArgumentError("model", f"{wrong} NaN or infinite weights", "one of finite weights")
     outputs: dict[tuple[Any, ...], tuple[int, ...]] = {}
     pairs = [as_tensors(records, name, hidden=hidden) for name, records in named.items()]
+    if hidden and loss is cross_entropy:
+        pairs = [(x, _numbers(y)) for x, y in pairs]
     found = [(x, y if y.is_floating_point() else y.long()) for x, y in pairs]
     kinds: set[tuple[Any, ...]] = set()
     for name, (x, y) in zip(named, found, strict=True):
@@ -65,6 +67,16 @@ def checked_records(
             with torch.set_grad_enabled(trains):
                 _check_loss(loss, outputs[like], given, f"labels of {name}")
     return [(x, single(y)) for x, y in found]
+
+
+def _numbers(y: Tensor) -> Tensor:
+    """Returns classes as integers where a missing one made floating-point numbers of a column.
+
+    What is no whole number becomes one that no training takes.
+    """
+    if not y.is_floating_point() or y.ndim > 1 or not (whole := y.frac() == 0).any():
+        return y
+    return torch.where(whole, y, 0).long().masked_fill(~whole, torch.iinfo(torch.int64).min)
 
 
 def _of_another_shape(y: Tensor, outputs: tuple[int, ...], name: str) -> ArgumentError:

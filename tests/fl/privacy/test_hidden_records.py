@@ -7,9 +7,11 @@ simulation and on other hosts; what a client is told of it is in its own log.
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 import fl
 from extensions.errors import ArgumentError, RoundError
@@ -17,6 +19,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from fl.clients import ClientRound
 from fl.privacy import dp_sgd
 from fl.training.data import as_tensors
+from fl.training.inputs import checked_records
 from fl.training.workers import Trainer
 from tests.helpers.federated import remote as helpers
 from tests.helpers.federated.remote import CLIENTS, remote
@@ -75,12 +78,21 @@ def arrays(place: int, x=None, y=None):
     return tokens, labels
 
 
+def missing(place: int):
+    """A column of a table in which a label is missing has floating-point numbers."""
+    tokens, labels = arrays(place)
+    column = pd.Series(labels)
+    column[place] = None
+    return tokens, column
+
+
 ODD = {
     "token beyond the embedding": lambda k: arrays(k, x=50),
     "negative token": lambda k: arrays(k, x=-1),
     "error of the model's own": lambda k: arrays(k, x=7),
     "label beyond the classes": lambda k: arrays(k, y=2),
     "negative label": lambda k: arrays(k, y=-3),
+    "missing label": missing,
     "longer": lambda k: items(k, lambda x, y: (np.append(x, 1), y)),
     "of more axes": lambda k: items(k, lambda x, y: (x[None], y)),
     "of fractions": lambda k: items(k, lambda x, y: (x + 0.5, y)),
@@ -189,7 +201,7 @@ def test_of_record_dp_that_record_alone_counts_as_zeros(name, monkeypatch):
     """With the same noise, the update is that of the other records over all of them."""
     changes = []
     for own in (ODD[name](4), arrays(0)):
-        x, y = as_tensors(own, "records", hidden=True)
+        ((x, y),) = checked_records(Bag(), {"records": own}, cross_entropy, hidden=True)
         if len(changes) == 1:
             kept = [k for k in range(ROWS) if k != 4]
             x, y = x[kept], y[kept]
