@@ -29,6 +29,7 @@ _LEAST_ROWS, _MOST_VALUES = 64, 2**20
 """Records on which a loss is tried, as many as classes, and values of their outputs."""
 _IGNORED = (-100, -1, 255)
 """Labels of positions that losses leave out, as PyTorch and others have them."""
+_WEIGHTED = nn.CrossEntropyLoss, nn.NLLLoss
 _TOLERANCE = 1e-4
 """Of gradients of a loss in single precision, relative to the largest."""
 
@@ -209,7 +210,7 @@ def _loss(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     """Returns the loss of records, which divides by no weight of theirs where that is known."""
     if loss in (cross_entropy, nll_loss):
         total: Loss = partial(loss, reduction="sum")
-    elif type(loss) in (nn.CrossEntropyLoss, nn.NLLLoss) and loss.reduction == "mean":
+    elif type(loss) in _WEIGHTED and getattr(loss, "reduction", "") == "mean":
         total = copy.copy(loss)
         total.reduction = "sum"  # type: ignore[attr-defined]
     else:
