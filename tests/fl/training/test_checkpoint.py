@@ -118,10 +118,12 @@ def test_a_state_of_another_shape_or_kind_is_refused_and_nothing_is_loaded(name,
     assert len(averaged.history) == 1
 
 
-@pytest.mark.parametrize("weights", [array(np.zeros(1 << 25, np.float32)), claiming((1 << 37,))])
+@pytest.mark.parametrize(
+    "weights", [lambda: array(np.zeros(1 << 25, np.float32)), lambda: claiming((1 << 37,))]
+)
 def test_a_state_takes_memory_for_what_the_file_holds_alone(weights, tmp_path):
     texts = {name: array("{}") for name in ("settings", "history", "mechanism")}
-    path = zipped(tmp_path / "run.npz", zipfile.ZIP_DEFLATED, weights=weights, **texts)
+    path = zipped(tmp_path / "run.npz", zipfile.ZIP_DEFLATED, weights=weights(), **texts)
 
     def refused() -> None:
         with pytest.raises(ArgumentError):
