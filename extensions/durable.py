@@ -127,10 +127,22 @@ def _value(entry: str, name: str) -> str | None:
 def state_folder() -> Path:
     """Returns this user's state folder ``$XDG_STATE_HOME/pea``, which need not be there yet.
 
+    The XDG Base Directory Specification says that relative paths are to be ignored: each working
+    folder would have registries of its own, so that what is of use once could be used once in each.
+
     Raises:
         ArgumentError: there is no absolute path of it.
     """
-    return _state_home() / "pea"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():
+        try:
+            state = Path.home() / ".local" / "state"
+        except RuntimeError:  # no HOME, and no user of this number on the system
+            state = Path()
+    if not state.is_absolute():
+        advice = "Set it, or HOME: what was used or opened before is kept there."
+        raise ArgumentError("XDG_STATE_HOME", str(state), "an absolute path", advice)
+    return state / "pea"
 
 
 @contextmanager
@@ -149,24 +161,6 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _state_home() -> Path:
-    """The user's state folder, as the XDG Base Directory Specification has it.
-
-    It says that relative paths are to be ignored: each working folder would have registries of its
-    own, so that what is of use once could be used once in each.
-    """
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():
-        try:
-            state = Path.home() / ".local" / "state"
-        except RuntimeError:  # no HOME, and no user of this number on the system
-            state = Path()
-    if not state.is_absolute():
-        advice = "Set it, or HOME: what was used or opened before is kept there."
-        raise ArgumentError("XDG_STATE_HOME", str(state), "an absolute path", advice)
-    return state
 
 
 def _path_of(registry: str) -> Path:
