@@ -124,8 +124,8 @@ def quality(
     if kind == "moments":
         return _of_moments(sums, facts, records, sigma)
     if kind == "classes":
-        return _Classes(sums.reshape(2, classes), records, sigma).measures(facts)
-    found = _Classes(sums[:4].reshape(2, 2), records, sigma)
+        return Counts(sums.reshape(2, classes), records, sigma).measures(facts)
+    found = Counts(sums[:4].reshape(2, 2), records, sigma)
     return found.measures(facts) | found.precision(facts) | _scores(sums[4:], found)
 
 
@@ -191,7 +191,7 @@ def half_width(records: int, noise: float, share: float, *, hidden: bool) -> flo
     return min(0.5, Z * twice / 2 / (one * zero))
 
 
-class _Classes:
+class Counts:
     """Numbers of records of each class that are predicted right and wrong.
 
     Args:
@@ -248,7 +248,7 @@ def _names(classes: int, facts: Mapping[str, Any]) -> list[str]:
     return [str(facts.get(f"class {place}", place)) for place in range(classes)]
 
 
-def _scores(sums: Reals, found: _Classes) -> dict[str, Any]:
+def _scores(sums: Reals, found: Counts) -> dict[str, Any]:
     """What the sum of squared errors, and what follows it, say of two classes' scores."""
     n, sigma = found.records, found.sigma
     errors = Ratio(float(sums[0]), n, sigma**2)
@@ -263,7 +263,7 @@ def _scores(sums: Reals, found: _Classes) -> dict[str, Any]:
     }
 
 
-def _over_pairs(found: _Classes, part: float, noise: float) -> Ratio:
+def _over_pairs(found: Counts, part: float, noise: float) -> Ratio:
     """The ratio of a number, whose variance is given, to that of pairs of two classes' records."""
     n, (zero, one), variance = found.records, map(float, found.each), found.sigma**2
     inverse = (inverse_of(one, found.sigma) + inverse_of(zero, found.sigma)) / n if one * zero else 0
@@ -271,7 +271,7 @@ def _over_pairs(found: _Classes, part: float, noise: float) -> Ratio:
     return Ratio(part, one * zero + variance, noise, below, inverse=inverse)
 
 
-def area(sums: Reals, found: _Classes) -> Ratio:
+def area(sums: Reals, found: Counts) -> Ratio:
     """Returns the area less 1/2 as a ratio to the number of pairs, uncut.
 
     Args:
@@ -292,7 +292,7 @@ def area(sums: Reals, found: _Classes) -> Ratio:
     return _over_pairs(found, twice / 2, noise / 4)
 
 
-def _area(ratio: Ratio, found: _Classes) -> dict[str, Any]:
+def _area(ratio: Ratio, found: Counts) -> dict[str, Any]:
     value, n = ratio.value, found.records
     one = float(found.each[1])
     zero, rare = n - one, min(one, n - one)

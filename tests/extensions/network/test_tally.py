@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extensions.errors import ArgumentError
@@ -30,6 +30,7 @@ from extensions.network.tally import (
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.report import as_json
+from tests.helpers.strategies import PROPERTY
 
 F = 20
 ROWS = 400
@@ -213,7 +214,7 @@ def centred(counts: np.ndarray, rows: int, *, hidden: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("hidden", [True, False])
-@settings(deadline=None)
+@PROPERTY
 @given(data=st.data())
 def test_one_record_of_two_classes_moves_all_sums_by_no_more_than_is_accounted(hidden, data):
     """Whatever the others are; a null record moves none, and one for another moves twice as far."""
