@@ -21,6 +21,7 @@ from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for, settled
 from extensions.runs.options import Meeting, RunOptions
+from extensions.runs.outputs import foretold
 
 _NAMED = {
     "own": "data_for_party",
@@ -90,7 +91,9 @@ def train(
                 data="own records",
             )
             settings = replace(settings, **far.settings)
-            done = _trained(engine, settings, far.outlines[0].columns, far.train, options, again)
+            held_out = sum(part.held_out for part in far.outlines)
+            columns = far.outlines[0].columns
+            done = _trained(engine, settings, (columns, held_out), far.train, options, again)
             console.finish(done, report, options.save)
             return
     sources = records.read(config.parties)
@@ -104,7 +107,7 @@ def train(
         with console.extracting() as extracted:
             parts = extraction.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
-        columns = parts[0].train_x.shape[1]
+        sizes = parts[0].train_x.shape[1], sum(len(part.test_x) for part in parts)
         _check_labels(settings, parts, of_all=True)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
@@ -114,21 +117,32 @@ def train(
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
 
-        done = _trained(engine, settings, columns, train_here, options, again)
+        done = _trained(engine, settings, sizes, train_here, options, again)
     console.finish(done, report, options.save)
 
 
 def _trained(
     engine: Backend,
     settings: TrainConfig,
-    columns: int,
+    sizes: tuple[int, int],
     train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
     again: Again,
 ) -> dict[str, Any]:
-    """Returns the report of a run, after all that is to be said of it before."""
+    """Returns the report of a run, after all that is to be said of it before.
+
+    Args:
+        engine: which trains.
+        settings: of the run.
+        sizes: columns of the features, and number of all held-out records.
+        train: does it.
+        options: of the run.
+        again: what was typed.
+    """
+    columns, held_out = sizes
     config = settled(settings, columns)
     console.notices(config, engine.notices(config))
+    console.expected(foretold(config, held_out))
     for difference in again.differences(config):
         console.notice(difference)
     far = options.players is not None
@@ -193,8 +207,11 @@ def party(
         if seat.features is not None or is_table(records):
             own = data.features_of(source, extraction)
             records = write_records(own, Path(folder) / "features.npz", config.classes)
-        _check_labels(config, [read_party_file(records)])
+        own = read_party_file(records)
+        _check_labels(config, [own])
         console.notices(config, engine.notices(config))
+        console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")
+        del own
         with console.resume_hint(options.kept), console.progress(config) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
     console.finish(done, report, options.save)

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from extensions.network.tally import BITS, SHOWN, area_unit, deviation, kind_of, signs
 from extensions.ring.fixed_point import Reals
 
@@ -266,7 +264,9 @@ def _scores(sums: Reals, found: Counts) -> dict[str, Any]:
 def _over_pairs(found: Counts, part: float, noise: float) -> Ratio:
     """The ratio of a number, whose variance is given, to that of pairs of two classes' records."""
     n, (zero, one), variance = found.records, map(float, found.each), found.sigma**2
-    inverse = (inverse_of(one, found.sigma) + inverse_of(zero, found.sigma)) / n if one * zero else 0
+    inverse = (
+        (inverse_of(one, found.sigma) + inverse_of(zero, found.sigma)) / n if one * zero else 0
+    )
     below = (zero - one) ** 2 * variance + 2 * variance**2
     return Ratio(part, one * zero + variance, noise, below, inverse=inverse)
 

@@ -83,7 +83,7 @@ def deviation(classes: int) -> float:
 
 
 def check_number(records: int, parties: int) -> None:
-    """Returns only if a party may hold out so many records of two classes.
+    """Returns only if each of the parties may hold out so many records.
 
     Raises:
         ArgumentError: with as many at all parties, sums would leave the ring.

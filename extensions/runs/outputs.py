@@ -7,7 +7,7 @@ from operator import add
 from typing import Any
 
 from extensions.network.evaluation import count_misses
-from extensions.network.measures import accuracy_of, quality
+from extensions.network.measures import accuracy_of, half_width, quality
 from extensions.network.passes import Parameters, forward
 from extensions.network.tally import (
     cells,
@@ -110,6 +110,24 @@ def noise_of(config: TrainConfig) -> float:
         return 0.0
     wider = noise_without(config.parties, 0, config.colluders, config.noise_shares)
     return config.count_noise * wider
+
+
+def foretold(config: TrainConfig, records: int) -> str | None:
+    """Returns how well a noised count will tell the area under the ROC curve; None if it tells none.
+
+    Args:
+        config: of the run.
+        records: number of all held-out records; public.
+    """
+    if config.evaluate != "noisy" or config.judged != "all" or config.classes != 2 or not records:
+        return None
+    half, tenth = (
+        half_width(records, noise_of(config), share, hidden=config.hidden) for share in (0.5, 0.1)
+    )
+    return (
+        f"of {records} held-out records, counted with noise of {config.count_noise:g}, AUC will be "
+        f"known to +- {half:.2g} (95 %) if half are of one class, to +- {tenth:.2g} if a tenth are."
+    )
 
 
 class Outputs:

@@ -97,9 +97,13 @@ def test_six_sums_are_opened_of_scores_in_shares(seed):
     odds, truth = scored(seed)
     sums = opened(counted("sigmoid", logits_of(odds, "sigmoid"), np.eye(2)[truth]), 2)
     said, bins = odds >= 0, np.digitize(odds, EDGES)
-    cells_found = [int(((said == k) == right)[truth == k].sum()) for right in (1, 0) for k in (0, 1)]
+    cells_found = [
+        int(((said == k) == right)[truth == k].sum()) for right in (1, 0) for k in (0, 1)
+    ]
     assert sums[:4].tolist() == cells_found
-    assert sums[4] == pytest.approx(float(((middles()[bins] - truth) ** 2).sum()), abs=ROWS * 2**-32)
+    assert sums[4] == pytest.approx(
+        float(((middles()[bins] - truth) ** 2).sum()), abs=ROWS * 2**-32
+    )
     apart = np.sign(bins[truth == 1][:, None] - bins[truth == 0][None, :]).sum()
     assert sums[5] * 2**32 == int(apart) * area_unit(ROWS)
 
