@@ -15,7 +15,14 @@ from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split, is_table, read_party_file, write_parts, write_records
+from extensions.owners.data import (
+    Outline,
+    Split,
+    is_table,
+    read_party_file,
+    write_parts,
+    write_records,
+)
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
@@ -91,9 +98,7 @@ def train(
                 data="own records",
             )
             settings = replace(settings, **far.settings)
-            held_out = sum(part.held_out for part in far.outlines)
-            columns = far.outlines[0].columns
-            done = _trained(engine, settings, (columns, held_out), far.train, options, again)
+            done = _trained(engine, settings, far.outlines, far.train, options, again)
             console.finish(done, report, options.save)
             return
     sources = records.read(config.parties)
@@ -107,7 +112,7 @@ def train(
         with console.extracting() as extracted:
             parts = extraction.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
-        sizes = parts[0].train_x.shape[1], sum(len(part.test_x) for part in parts)
+        outlines = [part.outline for part in parts]
         _check_labels(settings, parts, of_all=True)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
@@ -117,14 +122,14 @@ def train(
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
 
-        done = _trained(engine, settings, sizes, train_here, options, again)
+        done = _trained(engine, settings, outlines, train_here, options, again)
     console.finish(done, report, options.save)
 
 
 def _trained(
     engine: Backend,
     settings: TrainConfig,
-    sizes: tuple[int, int],
+    outlines: Sequence[Outline],
     train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
     again: Again,
@@ -134,15 +139,14 @@ def _trained(
     Args:
         engine: which trains.
         settings: of the run.
-        sizes: columns of the features, and number of all held-out records.
+        outlines: what is public of each owner's records.
         train: does it.
         options: of the run.
         again: what was typed.
     """
-    columns, held_out = sizes
-    config = settled(settings, columns)
+    config = settled(settings, outlines[0].columns)
     console.notices(config, engine.notices(config))
-    console.expected(foretold(config, held_out))
+    console.expected(foretold(config, sum(part.held_out for part in outlines)))
     for difference in again.differences(config):
         console.notice(difference)
     far = options.players is not None

@@ -182,8 +182,8 @@ def area_unit(records: int) -> int:
 
 def signs(bins: int) -> Integers:
     """Returns sign(j - i) of bins j and i, (bins, bins)."""
-    place = np.arange(bins)
-    return np.sign(place[:, None] - place[None, :]).astype(np.int64)
+    lower = np.tri(bins, k=-1, dtype=np.int64)
+    return lower - lower.T
 
 
 def squared_errors() -> list[list[int]]:

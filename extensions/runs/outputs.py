@@ -113,7 +113,7 @@ def noise_of(config: TrainConfig) -> float:
 
 
 def foretold(config: TrainConfig, records: int) -> str | None:
-    """Returns how well a noised count will tell the area under the ROC curve; None if it tells none.
+    """Returns how well a noised count will tell the area under the ROC curve; None if not.
 
     Args:
         config: of the run.
