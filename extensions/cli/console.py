@@ -264,4 +264,4 @@ def _show(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return "; ".join(f"{_show(each)} ({key})" for key, each in value.items())
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "; ".join(map(_show, value)) if isinstance(value, list) else str(value)
