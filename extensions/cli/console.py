@@ -264,4 +264,7 @@ def _show(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return "; ".join(f"{_show(each)} ({key})" for key, each in value.items())
-    return "; ".join(map(_show, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    interval = len(value) == 2 and all(isinstance(each, float) for each in value)
+    return (".." if interval else "; ").join(map(_show, value))

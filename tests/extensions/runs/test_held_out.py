@@ -181,3 +181,5 @@ def test_a_command_says_what_a_model_is_not_shown_to_do(tmp_path: Path, informed
     assert said.count("expected: of 450 held-out records") == 1
     assert ("not shown to rank better than chance" in said) == (not informed)
     assert (report["auc_interval_population"][0] > 0.5) == informed
+    low, high = report["accuracy_interval"]
+    assert f"accuracy interval {low:.4g}..{high:.4g}" in " ".join(done.stdout.split())
