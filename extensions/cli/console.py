@@ -13,6 +13,7 @@ from rich.text import Text
 
 from extensions import printing
 from extensions.errors import LostError
+from extensions.network.measures import doubts
 from extensions.privacy.accounting import WEAK_EPSILON, Ledger, weakness
 from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.runs.config import TrainConfig
@@ -43,6 +44,17 @@ def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
 def notice(line: str) -> None:
     """Prints one thing that is not protected."""
     _err.print(Text.assemble(("Notice:", "yellow"), " ", line))
+
+
+def expected(line: str | None, assuming: str = "") -> None:
+    """Prints what a run will tell, if anything is said of it.
+
+    Args:
+        line: which says it.
+        assuming: of what is not known here, such as others' numbers of records.
+    """
+    if line is not None:
+        _err.print(f"expected: {assuming}{line}", highlight=False)
 
 
 @contextmanager
@@ -220,6 +232,8 @@ def deliver(report: Mapping[str, Any], *writes: Callable[[], object]) -> None:
     with ExitStack() as stack:
         if (epsilon := report.get("epsilon") or 0.0) > WEAK_EPSILON:
             stack.callback(notice, weakness("epsilon", epsilon))
+        for doubt in doubts(report):
+            stack.callback(notice, doubt)
         stack.callback(show, report)
         for each in reversed(writes):
             stack.callback(each)
@@ -250,4 +264,7 @@ def _show(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return "; ".join(f"{_show(each)} ({key})" for key, each in value.items())
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    interval = len(value) == 2 and all(isinstance(each, float) for each in value)
+    return (".." if interval else "; ").join(map(_show, value))

@@ -15,12 +15,20 @@ from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split, is_table, read_party_file, write_parts, write_records
+from extensions.owners.data import (
+    Outline,
+    Split,
+    is_table,
+    read_party_file,
+    write_parts,
+    write_records,
+)
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for, settled
 from extensions.runs.options import Meeting, RunOptions
+from extensions.runs.outputs import foretold
 
 _NAMED = {
     "own": "data_for_party",
@@ -90,7 +98,7 @@ def train(
                 data="own records",
             )
             settings = replace(settings, **far.settings)
-            done = _trained(engine, settings, far.outlines[0].columns, far.train, options, again)
+            done = _trained(engine, settings, far.outlines, far.train, options, again)
             console.finish(done, report, options.save)
             return
     sources = records.read(config.parties)
@@ -104,7 +112,7 @@ def train(
         with console.extracting() as extracted:
             parts = extraction.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
-        columns = parts[0].train_x.shape[1]
+        outlines = [part.outline for part in parts]
         _check_labels(settings, parts, of_all=True)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
@@ -114,21 +122,31 @@ def train(
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
 
-        done = _trained(engine, settings, columns, train_here, options, again)
+        done = _trained(engine, settings, outlines, train_here, options, again)
     console.finish(done, report, options.save)
 
 
 def _trained(
     engine: Backend,
     settings: TrainConfig,
-    columns: int,
+    outlines: Sequence[Outline],
     train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
     again: Again,
 ) -> dict[str, Any]:
-    """Returns the report of a run, after all that is to be said of it before."""
-    config = settled(settings, columns)
+    """Returns the report of a run, after all that is to be said of it before.
+
+    Args:
+        engine: which trains.
+        settings: of the run.
+        outlines: what is public of each owner's records.
+        train: does it.
+        options: of the run.
+        again: what was typed.
+    """
+    config = settled(settings, outlines[0].columns)
     console.notices(config, engine.notices(config))
+    console.expected(foretold(config, sum(part.held_out for part in outlines)))
     for difference in again.differences(config):
         console.notice(difference)
     far = options.players is not None
@@ -193,8 +211,11 @@ def party(
         if seat.features is not None or is_table(records):
             own = data.features_of(source, extraction)
             records = write_records(own, Path(folder) / "features.npz", config.classes)
-        _check_labels(config, [read_party_file(records)])
+        own = read_party_file(records)
+        _check_labels(config, [own])
         console.notices(config, engine.notices(config))
+        console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")
+        del own
         with console.resume_hint(options.kept), console.progress(config) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
     console.finish(done, report, options.save)

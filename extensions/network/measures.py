@@ -1,59 +1,243 @@
-"""What opened sums over held-out records say of a model, beside what knows nothing would reach."""
+"""What opened sums over held-out records say of a model, beside what knows nothing would reach.
+
+Sums have noise of known deviation. Estimates are of the sums as they are, not of what is left of
+them above 0, so that noise shifts none of them; only what is told of them is cut to its range.
+"""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from extensions.network.tally import BINS, EDGES, kind_of
+from extensions.network.tally import BITS, SHOWN, area_unit, deviation, kind_of, signs, uncentred
 from extensions.ring.fixed_point import Reals
 
-KEYS = ("accuracy", "majority", "auc", "recall", "calibration_error", "rmse", "rmse_of_mean")
+KEYS = (
+    *("accuracy", "accuracy_interval", "majority", "above_majority_interval_population"),
+    *("auc", "auc_interval", "auc_interval_population"),
+    *("brier", "brier_interval", "brier_skill", "brier_skill_interval"),
+    *("recall", "recall_interval", "precision", "precision_interval"),
+    *("rmse", "rmse_of_mean", "r2", "r2_interval"),
+)
+_GAIN = "above_majority_interval_population"
+Z = 1.959964
+"""Deviations of a normal variable that 95 % of its draws lie within."""
+Interval = list[float]
 
 
-def quality(sums: Reals, classes: int, facts: Mapping[str, Any], records: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Ratio:
+    """One number with noise over another.
+
+    Attributes:
+        part: the first.
+        whole: the second.
+        noise: variance of the first.
+        below: variance of the second.
+        shared: their covariance.
+        inverse: estimate of 1 over the second; by default `inverse_of` it.
+    """
+
+    part: float
+    whole: float
+    noise: float = 0.0
+    below: float = 0.0
+    shared: float = 0.0
+    inverse: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The ratio, to which noise of the second number adds nothing on average; None below 0."""
+        if self.whole <= 0:
+            return None
+        inverse = self.inverse or inverse_of(self.whole, math.sqrt(self.below))
+        slope = self.shared / self.below if self.below else 0.0
+        return slope + (self.part - slope * self.whole) * inverse
+
+    def interval(self, low: float, high: float) -> Interval | None:
+        """Returns Fieller's 95 % interval, cut to a range; None without noise.
+
+        All of the range where the second number is not told from 0.
+
+        Source:
+            Fieller, J. R. Stat. Soc. B 16, 1954.
+        """
+        if not self.noise:
+            return None
+        square = self.whole**2 - Z**2 * self.below
+        middle = self.part * self.whole - Z**2 * self.shared
+        root = middle**2 - square * (self.part**2 - Z**2 * self.noise)
+        if square <= 0 or self.whole <= 0 or root < 0:
+            return [low, high]
+        ends = ((middle + sign * math.sqrt(root)) / square for sign in (-1, 1))
+        return [_cut(end, low, high) for end in ends]
+
+
+def inverse_of(value: float, sigma: float) -> float:
+    """Returns an estimate of 1 over a positive number that has normal noise, without bias.
+
+    It is Mills' ratio, (1 - Phi(z)) / phi(z) with z = value / sigma, over sigma: its mean is 1 over
+    the number itself, by Fubini's theorem. Of a value below 0 it is that of 0, so that it is
+    bounded.
+
+    Source:
+        Voinov, Sankhya B 47, 1985.
+    """
+    z = max(0.0, value) / sigma if sigma else math.inf
+    if z > 20:  # to 1e-6
+        return 1 / (value * (1 + 1 / z**2))
+    return math.erfc(z / math.sqrt(2)) / 2 * math.sqrt(2 * math.pi) * math.exp(z**2 / 2) / sigma
+
+
+def quality(
+    sums: Reals, classes: int, facts: Mapping[str, Any], records: int, noise: float = 0.0
+) -> dict[str, Any]:
     """Returns measures by name, those of `KEYS` that there are.
 
     Args:
-        sums: that `extensions.network.tally.tally` made, decoded, with noise or without.
+        sums: that `extensions.network.tally.summary` made, decoded, with noise or without.
         classes: number of outputs.
         facts: what is public of the records: names of classes, the range of a target.
         records: number of held-out records; public.
+        noise: deviation of a count's noise, of all parties together; that of the sums is
+            `extensions.network.tally.deviation` times it.
 
     Returns:
-        accuracy; majority: that of always saying the most frequent class; auc: the area under the
-        ROC curve, where scores of one bin count half; recall: accuracy of each class; and
-        calibration_error: by how much predicted probabilities miss the frequencies on average. Of a
-        regression rmse, the root of the mean squared error, and rmse_of_mean, that of always saying
-        the held-out records' mean, in the target's unit.
+        accuracy; majority: that of always saying the most frequent class; recall: accuracy of each
+        class; precision: how often what is said to be of a class is; auc: the area under the ROC
+        curve, where scores of one bin count half; brier: the mean squared error of probabilities;
+        brier_skill: by which part it is less than that of always saying the classes' frequencies.
+        Of a regression rmse, the root of the mean squared error, and rmse_of_mean, that of always
+        saying the held-out records' mean, in the target's unit; and r2, by which part the mean
+        squared error is less than theirs.
+
+        With noise the 95 % intervals of what these records would give without it. Those that end in
+        _population are of all such records: with what it does that these and no others were held
+        out, after Hanley and McNeil for the area.
+
+    Source:
+        Hanley and McNeil, Radiology 143, 1982.
     """
-    kind = kind_of(classes)
+    kind, sigma = kind_of(classes), noise * deviation(classes)
     if kind == "moments":
-        return _of_moments(sums, facts, records)
-    counts = np.maximum(sums, 0.0)
+        return _of_moments(sums, facts, records, sigma)
     if kind == "classes":
-        right, wrong = counts.reshape(2, classes)
-        return _of_classes(right, wrong, facts)
-    bins = counts.reshape(2, BINS)
-    half = BINS // 2
-    right = np.array([bins[0, :half].sum(), bins[1, half:].sum()])
-    found = _of_classes(right, bins.sum(axis=1) - right, facts)
-    return found | {"auc": _auc(bins), "calibration_error": _calibration(bins)}
+        return Counts(sums.reshape(2, classes), records, sigma).measures(facts)
+    sums = uncentred(sums, records)
+    found = Counts(sums[:4].reshape(2, 2), records, sigma)
+    return found.measures(facts) | found.precision(facts) | _scores(sums[4:], found)
 
 
-def _of_classes(right: Reals, wrong: Reals, facts: Mapping[str, Any]) -> dict[str, Any]:
-    each = right + wrong
-    total = float(each.sum())
-    recall = {
-        name: _ratio(float(r), float(n))
-        for name, r, n in zip(_names(len(each), facts), right, each, strict=True)
-    }
+def accuracy_of(right: float, records: int, noise: float) -> dict[str, Any]:
+    """Returns accuracy and its interval.
+
+    Args:
+        right: number of correct predictions, with noise or without.
+        records: of all.
+        noise: its deviation.
+    """
+    ratio = Ratio(right, records, noise**2)
     return {
-        "accuracy": _ratio(float(right.sum()), total),
-        "majority": _ratio(float(each.max()), total),
-        "recall": recall,
+        "accuracy": _cut(right / records, 0.0, 1.0),
+        "accuracy_interval": ratio.interval(0.0, 1.0),
     }
+
+
+def doubts(report: Mapping[str, Any]) -> list[str]:
+    """Returns, a sentence or more each, in what a model is not shown to be of any use.
+
+    Args:
+        report: with the measures of `quality`, those that there are.
+    """
+    lines = []
+    chance, gain = report.get("auc_interval_population"), report.get(_GAIN)
+    if chance is not None and chance[0] <= 0.5:
+        lines.append(
+            "the model is not shown to rank better than chance: its area under the ROC curve is in "
+            f"{chance[0]:.2f}..{chance[1]:.2f} (95 %). Hold out more records, count them with less "
+            "noise, or train on more records or with a larger epsilon."
+        )
+    if gain is not None and gain[0] <= 0:
+        lines.append(
+            f"accuracy {report['accuracy']:.3f} is not shown to beat {report['majority']:.3f}, "
+            "that of always saying the most frequent class. If the area under the ROC curve is "
+            "above 0.5, choose by the scores of `pea predict`, at another threshold than 1/2."
+        )
+    if report.get("r2") is not None:
+        low, _ = report.get("r2_interval") or [report["r2"], 1.0]
+        if low <= 0:
+            lines.append(
+                f"r2 {report['r2']:.3f} is not shown to be above 0, that of always saying the "
+                "mean. Hold out more records, count them with less noise, or train on more."
+            )
+    return lines
+
+
+def half_width(records: int, noise: float, share: float, *, hidden: bool) -> float:
+    """Returns how far the area may be from what it would be without noise, in 95 % of runs.
+
+    Args:
+        records: number of held-out records.
+        noise: as in `quality`.
+        share: of the records that are of one class.
+        hidden: whether counts are made in shares. Of a public model it is the most that it may be.
+    """
+    sigma, one, zero = noise * deviation(2), share * records, (1 - share) * records
+    twice = sigma * records
+    if not hidden:
+        order = SHOWN * (SHOWN - 1)
+        twice = sigma * math.sqrt(SHOWN * (one**2 + zero**2) + sigma**2 * order)
+    return min(0.5, Z * twice / 2 / (one * zero))
+
+
+class Counts:
+    """Numbers of records of each class that are predicted right and wrong.
+
+    Args:
+        cells: (2, classes), each with noise.
+        records: their public sum, to which noise is fitted.
+        sigma: deviation of the noise.
+    """
+
+    def __init__(self, cells: Reals, records: int, sigma: float) -> None:
+        self.right, self.wrong = cells - (cells.sum() - records) / cells.size
+        self.each, self.records, self.sigma = self.right + self.wrong, records, sigma
+        self.cells = cells.size
+
+    def measures(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns all that these numbers alone tell."""
+        n, classes = self.records, len(self.each)
+        most = int(self.each.argmax())
+        above = float(self.right.sum() - self.each[most])
+        apart = float(self.right.sum() - self.right[most] + self.wrong[most])
+        drawn = max(0.0, apart - above**2 / n)
+        half = Z * math.sqrt(classes * self.sigma**2 + drawn)
+        found = accuracy_of(float(self.right.sum()), n, self.sigma * math.sqrt(classes / 2))
+        found["majority"] = _cut(float(self.each[most]) / n, 0.0, 1.0)
+        found[_GAIN] = [(above - half) / n, (above + half) / n]
+        return found | self._ratios("recall", self.each, facts)
+
+    def precision(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns that of each of two classes."""
+        return self._ratios("precision", self.right + self.wrong[::-1], facts)
+
+    def _ratios(self, name: str, wholes: Reals, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """What part of sums of two counts the first is, which was predicted right."""
+        values: dict[str, float | None] = {}
+        intervals: dict[str, Interval | None] = {}
+        variance = self.sigma**2
+        for own, right, whole in zip(_names(len(wholes), facts), self.right, wholes, strict=True):
+            ratio = Ratio(
+                float(right),
+                float(whole),
+                variance * (1 - 1 / self.cells),
+                variance * (2 - 4 / self.cells),
+                variance * (1 - 2 / self.cells),
+            )
+            value = ratio.value
+            values[own] = None if value is None else _cut(value, 0.0, 1.0)
+            intervals[own] = ratio.interval(0.0, 1.0)
+        return {name: values, f"{name}_interval": intervals if self.sigma else None}
 
 
 def _names(classes: int, facts: Mapping[str, Any]) -> list[str]:
@@ -63,32 +247,92 @@ def _names(classes: int, facts: Mapping[str, Any]) -> list[str]:
     return [str(facts.get(f"class {place}", place)) for place in range(classes)]
 
 
-def _auc(bins: Reals) -> float | None:
-    """How often a record of class 1 has the higher score of two, equal ones counting half."""
-    negative, positive = bins
-    below = np.cumsum(negative) - negative
-    return _ratio(
-        float((positive * (below + negative / 2)).sum()), float(negative.sum() * positive.sum())
-    )
-
-
-def _calibration(bins: Reals) -> float | None:
-    """The mean over records of |frequency of class 1 - its probability| in their bin."""
-    ends = np.concatenate([[EDGES[0] - 1], EDGES, [EDGES[-1] + 1]])
-    probability = 1 / (1 + np.exp(-(ends[:-1] + ends[1:]) / 2))
-    expected = probability * bins.sum(axis=0)
-    return _ratio(float(np.abs(bins[1] - expected).sum()), float(bins.sum()))
-
-
-def _of_moments(sums: Reals, facts: Mapping[str, Any], records: int) -> dict[str, Any]:
-    errors, centred, spread = (float(each) for each in sums)
-    low, high = (facts.get("schema target") or {}).get("range") or (0.0, 1.0)
-    variance = spread / records - (centred / records) ** 2
+def _scores(sums: Reals, found: Counts) -> dict[str, Any]:
+    """What the sum of squared errors, and what follows it, say of two classes' scores."""
+    n, sigma = found.records, found.sigma
+    errors = Ratio(float(sums[0]), n, sigma**2)
+    against = _over_pairs(found, n * float(sums[0]), (n * sigma) ** 2)
+    part = against.interval(0.0, math.inf)
     return {
-        "rmse": (high - low) * math.sqrt(max(0.0, errors / records)),
-        "rmse_of_mean": (high - low) * math.sqrt(max(0.0, variance)),
+        **_area(area(sums[1:], found), found),
+        "brier": _cut(float(sums[0]) / n, 0.0, 1.0),
+        "brier_interval": errors.interval(0.0, 1.0),
+        "brier_skill": None if against.value is None else 1 - against.value,
+        "brier_skill_interval": None if part is None else [1 - part[1], 1 - part[0]],
     }
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return min(1.0, max(0.0, part / whole)) if whole > 0 else None
+def _over_pairs(found: Counts, part: float, noise: float) -> Ratio:
+    """The ratio of a number, whose variance is given, to that of pairs of two classes' records."""
+    n, (zero, one), variance = found.records, map(float, found.each), found.sigma**2
+    inverse = (
+        (inverse_of(one, found.sigma) + inverse_of(zero, found.sigma)) / n if one * zero else 0
+    )
+    below = (zero - one) ** 2 * variance + 2 * variance**2
+    return Ratio(part, one * zero + variance, noise, below, inverse=inverse)
+
+
+def area(sums: Reals, found: Counts) -> Ratio:
+    """Returns the area less 1/2 as a ratio to the number of pairs, uncut.
+
+    Args:
+        sums: what follows the sum of squared errors.
+        found: numbers of records, and the noise.
+    """
+    variance = found.sigma**2
+    if len(sums) == 1:
+        unit = (1 << BITS) / area_unit(found.records)
+        twice, noise = float(sums[0]) * unit, variance * unit**2
+    else:
+        order, (zero, one) = signs(SHOWN), sums.reshape(2, SHOWN)
+        above, below = order @ zero, one @ order
+        twice = float(one @ above)
+        second = variance**2 * SHOWN * (SHOWN - 1)
+        first = variance * float(above @ above + below @ below) - 2 * second
+        noise = max(0.0, first) + second
+    return _over_pairs(found, twice / 2, noise / 4)
+
+
+def _area(ratio: Ratio, found: Counts) -> dict[str, Any]:
+    value, n = ratio.value, found.records
+    one = float(found.each[1])
+    zero, rare = n - one, min(one, n - one)
+    if value is None or rare < 1:
+        unknown = [0.0, 1.0] if found.sigma else None
+        return {"auc": None, "auc_interval": unknown, "auc_interval_population": unknown}
+    least = min(0.02, 1 / rare)
+    auc = _cut(0.5 + value, least, 1 - least)
+    alike, other = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    drawn = auc * (1 - auc) + (one - 1) * (alike - auc**2) + (zero - 1) * (other - auc**2)
+    everyone = replace(ratio, noise=ratio.noise + drawn * ratio.whole)
+
+    def told(interval: Interval | None) -> Interval | None:
+        return None if interval is None else [0.5 + end for end in interval]
+
+    return {
+        "auc": _cut(0.5 + value, 0.0, 1.0),
+        "auc_interval": told(ratio.interval(-0.5, 0.5)),
+        "auc_interval_population": told(everyone.interval(-0.5, 0.5)),
+    }
+
+
+def _of_moments(
+    sums: Reals, facts: Mapping[str, Any], records: int, sigma: float
+) -> dict[str, Any]:
+    errors, centred, spread = (float(each) for each in sums)
+    low, high = (facts.get("schema target") or {}).get("range") or (0.0, 1.0)
+    variance = sigma**2
+    around = spread - (centred**2 - variance) / records
+    below = variance * (1 + (2 * centred / records) ** 2) + 2 * (variance / records) ** 2
+    ratio = Ratio(errors, around, variance, below)
+    part, value = ratio.interval(0.0, math.inf), ratio.value
+    return {
+        "rmse": (high - low) * math.sqrt(max(0.0, errors / records)),
+        "rmse_of_mean": (high - low) * math.sqrt(max(0.0, around / records)),
+        "r2": None if value is None else min(1.0, 1 - value),
+        "r2_interval": None if part is None else [1 - part[1], 1 - part[0]],
+    }
+
+
+def _cut(value: float, low: float, high: float) -> float:
+    return min(high, max(low, value))

@@ -1,6 +1,7 @@
 """What a model makes of held-out records, as sums that say more than how often it is wrong.
 
-Each record enters few sums, so that they can be opened with accounted noise as well.
+Few sums are opened, so that each can have little noise: of two classes six, whatever the number of
+bins in which their scores were compared.
 """
 
 import math
@@ -8,22 +9,28 @@ from typing import Literal, cast
 
 import numpy as np
 
+from extensions.errors import ArgumentError
 from extensions.network.evaluation import count_misses_of
 from extensions.network.losses import Loss, predictions
-from extensions.ring.fixed_point import Reals
+from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.interface import Ring, Share
 
 Kind = Literal["bins", "classes", "moments"]
 
-_STEPS = 15
-_PER_STEP, _NARROW = 5.0, 3.0
+EDGES: Reals = np.linspace(-8.0, 8.0, 127)
+"""Log-odds between which a score of two classes is counted.
 
-EDGES: Reals = np.array(
-    [math.sinh(step / _PER_STEP) / _NARROW for step in range(-_STEPS, _STEPS + 1)]
-)
-"""Log-odds between which a score of two classes is counted: 0, and closer together near it."""
-
+Evenly, as nobody knows where the scores of a rare class lie: 0.12 apart, area and Brier score are
+within 0.003 of those of the scores themselves for classes of 0.3 to 63 % of the records.
+"""
 BINS = len(EDGES) + 1
+_SHOWN_EDGES = range(17, len(EDGES) - 17, 2)
+SHOWN = len(_SHOWN_EDGES) + 1
+"""Bins of a public model's scores, which are opened themselves: fewer, as each has noise."""
+
+BITS = 32
+"""Fractional bits of the sums of two classes: no count is too large for them, nor an area's sum."""
+MOST_RECORDS = 1 << 28
 
 
 def kind_of(classes: int) -> Kind:
@@ -32,17 +39,58 @@ def kind_of(classes: int) -> Kind:
 
 
 def cells(classes: int) -> int:
-    """Returns the number of sums."""
+    """Returns the number of sums that `tally` makes."""
     return {"moments": 3, "bins": 2 * BINS, "classes": 2 * classes}[kind_of(classes)]
 
 
-def sensitivity(classes: int) -> float:
-    """Returns a bound of the Euclidean norm by which one record moves all sums together.
+def opened_cells(classes: int, *, hidden: bool) -> int:
+    """Returns the number of sums that `summary` makes of them.
 
-    It enters one count; or, with an error and a target's distance from 1/2 that are at most 1 and
-    1/2, moments of 1, 1/2 and 1/4.
+    Args:
+        classes: number of outputs.
+        hidden: whether they are made of shares.
     """
-    return math.sqrt(1 + 1 / 4 + 1 / 16) if kind_of(classes) == "moments" else 1.0
+    if kind_of(classes) != "bins":
+        return cells(classes)
+    return 6 if hidden else 5 + 2 * SHOWN
+
+
+def opened_bits(classes: int, frac_bits: int) -> int:
+    """Returns the fractional bits of those, in a ring of so many."""
+    return BITS if kind_of(classes) == "bins" else frac_bits
+
+
+def sensitivity(classes: int) -> float:
+    """Returns a bound of the Euclidean norm by which one record moves all opened sums together.
+
+    Beside a null record in its place, which moves none. With an error and a target's distance from
+    1/2 that are at most 1 and 1/2, moments move by 1, 1/2 and 1/4. Of more classes a record enters
+    one count. Of two it enters one of four counts, which are opened less a quarter of their sum: it
+    moves one by 3/4 and three by -1/4, sqrt(3/4) in all; a squared error less 1/2 moves by 1/2 at
+    most; and the area's sum, or counts by bin, by 1.
+    """
+    return {"moments": math.sqrt(1 + 1 / 4 + 1 / 16), "bins": math.sqrt(2.0), "classes": 1.0}[
+        kind_of(classes)
+    ]
+
+
+def deviation(classes: int) -> float:
+    """Returns the noise of each sum where the noise of a single count would be 1.
+
+    Of two classes as much more as a record moves all sums more than a count.
+    """
+    return sensitivity(classes) if kind_of(classes) == "bins" else 1.0
+
+
+def check_number(records: int, parties: int) -> None:
+    """Returns only if each of the parties may hold out so many records.
+
+    Raises:
+        ArgumentError: with as many at all parties, sums would leave the ring.
+    """
+    if records > MOST_RECORDS // parties:
+        allowed = f"at most {MOST_RECORDS // parties}"
+        raise ArgumentError("number of held-out records", records, allowed, "Hold out fewer.")
 
 
 def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
@@ -77,6 +125,88 @@ def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
     right = ring.add_public(-wrong, 1)
     (counts,) = ring.matmul([(ring.stack([right, wrong]), targets)])
     return counts.reshape(-1)
+
+
+def compared(classes: int) -> int:
+    """Returns how many comparisons that makes of a row at once, beside those of a prediction."""
+    return len(EDGES) if kind_of(classes) == "bins" else classes
+
+
+def summary(ring: Ring, sums: Share, classes: int, records: int, *, hidden: bool) -> Share:
+    """Returns shares of what is opened of the sums of all records, `opened_bits` fractional bits.
+
+    Args:
+        ring: the host.
+        sums: of `tally`, of all blocks of the records that are shared.
+        classes: number of outputs.
+        records: public number of all records, of all parties.
+        hidden: whether they are shared; else an owner's own, whose summaries add up.
+
+    Returns:
+        Of two classes: how many of each are predicted right, how many of each wrong, a probability
+        of 1/2 being class 1, each less a quarter of all records; the sum of squared errors of the
+        probabilities, those of the bins' middles, less half of all records; and, with b_j and a_j
+        records of class 1 and 0 in bin j, sum_ij b_j a_i sign(j - i) / records, as often as class 1
+        has the higher score, less as often as it has the lower one. That is `area_unit` times an
+        integer, exactly. Where records are not shared a and b themselves instead, in `SHOWN` bins.
+        Else the sums as they are.
+
+    Guarantees:
+        Exact but for the middles' squares, which are rounded to the last place.
+
+    Cost:
+        Of two classes a truncation and a matrix product of shares; else local.
+    """
+    if kind_of(classes) != "bins":
+        return sums
+    (counts,) = ring.truncate([(sums, ring.frac_bits)])
+    one, zero = 1 << BITS, [0] * BINS
+    up = [one if j >= BINS // 2 else 0 for j in range(BINS)]
+    down = [one - each for each in up]
+    errors = squared_errors()
+    rows = [
+        [each - one // 4 for each in cell]
+        for cell in (down + zero, zero + up, up + zero, zero + down)
+    ]
+    rows.append([each - one // 2 for each in (*errors[0], *errors[1])])
+    if not hidden:
+        merged = [[one * int(place == k) for place in _shown()] for k in range(SHOWN)]
+        rows += [own + zero for own in merged] + [zero + own for own in merged]
+        return ring.stack(ring.linear(counts, rows))
+    order = signs(BINS).tolist()
+    above = ring.stack(ring.linear(counts[:BINS], order))
+    (area,) = ring.matmul([(counts[BINS:].reshape(1, BINS), above.reshape(BINS, 1))])
+    scaled = area.reshape(1)[0] * area_unit(records)
+    return ring.stack([*ring.linear(counts, rows), scaled])
+
+
+def uncentred(sums: Reals, records: int) -> Reals:
+    """Returns opened sums of two classes with what `summary` took from each of so many records."""
+    return sums + records * np.array([*[1 / 4] * 4, 1 / 2, *[0.0] * (len(sums) - 5)])
+
+
+def area_unit(records: int) -> int:
+    """Returns what the area's integer is multiplied by, so that a record moves the sum by 1."""
+    return (1 << BITS) // records
+
+
+def signs(bins: int) -> Integers:
+    """Returns sign(j - i) of bins j and i, (bins, bins)."""
+    lower = np.tri(bins, k=-1, dtype=np.int64)
+    return lower - lower.T
+
+
+def squared_errors() -> list[list[int]]:
+    """Returns the squared error of each bin's middle, of records of class 0 and of class 1."""
+    step = EDGES[1] - EDGES[0]
+    middles = np.append(EDGES, EDGES[-1] + step) - step / 2
+    chance = 1 / (1 + np.exp(-middles))
+    return [[round(float(e) ** 2 * (1 << BITS)) for e in each] for each in (chance, 1 - chance)]
+
+
+def _shown() -> list[int]:
+    """Returns in which of the `SHOWN` bins each of the `BINS` lies."""
+    return [sum(edge < place for edge in _SHOWN_EDGES) for place in range(BINS)]
 
 
 def edges_of(loss: Loss, frac_bits: int) -> list[int]:

@@ -7,13 +7,23 @@ from operator import add
 from typing import Any
 
 from extensions.network.evaluation import count_misses
-from extensions.network.measures import quality
+from extensions.network.measures import accuracy_of, half_width, quality
 from extensions.network.passes import Parameters, forward
-from extensions.network.tally import cells, kind_of, sensitivity, tally
+from extensions.network.tally import (
+    cells,
+    compared,
+    deviation,
+    kind_of,
+    opened_bits,
+    opened_cells,
+    sensitivity,
+    summary,
+    tally,
+)
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Batch, Host, SumOf, named, pairs
-from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.noise import add_gaussian_noise, noise_without
 from extensions.protocols.settings import split_of, whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitened import TITLE as WHITENING
@@ -24,7 +34,10 @@ from extensions.runs.config import TrainConfig
 
 COUNT = "the number of correct predictions on held-out records"
 SUMS = {
-    "bins": "the numbers of held-out records of each class, by bin of their score",
+    "bins": (
+        "of held-out records the numbers of each class predicted right and wrong, the sum of "
+        "squared errors, and how often one of class 1 has the higher score of two"
+    ),
     "classes": "the numbers of held-out records of each class, predicted right and wrong",
     "moments": "sums over held-out records of squared errors, of targets and of their squares",
 }
@@ -33,6 +46,10 @@ ITERATES = "the model after each step"
 STATISTICS = (
     "sums over all records of products of features, and of features and labels, with noise; so the "
     "model"
+)
+BY_BIN = (
+    "the numbers of held-out records of each class, predicted right and wrong and by bin of their "
+    "score, and the sum of squared errors"
 )
 _COUNTS = "counts"
 
@@ -44,7 +61,10 @@ def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
         config: of the run.
         counted: whether there are held-out records.
     """
-    counts = SUMS[kind_of(config.classes)] if config.judged == "all" else COUNT
+    counts = COUNT
+    if config.judged == "all":
+        kind = kind_of(config.classes)
+        counts = BY_BIN if kind == "bins" and not config.hidden else SUMS[kind]
     titles = {
         WHITENING: config.whiten,
         STATISTICS: config.method == "statistics",
@@ -59,14 +79,14 @@ def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
 def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
     """Records what noised counts cost a held-out record; nothing without them.
 
-    A record moves the number of misses by at most 1, all counts by `sensitivity` together, and a
-    person k times as far, whatever the model, which held-out records have no part in. An exact
-    count costs what no ledger can say.
+    A record moves the number of misses by at most 1, all sums by `sensitivity` together, where
+    each has `deviation` times the noise of a count, and a person k times as far, whatever the
+    model, which held-out records have no part in. An exact count costs what no ledger can say.
     """
     if config.evaluate == "noisy":
-        most = config.rows_per_unit * (
-            sensitivity(config.classes) if config.judged == "all" else 1.0
-        )
+        most: float = config.rows_per_unit
+        if config.judged == "all":
+            most *= sensitivity(config.classes) / deviation(config.classes)
         ledger.record(
             "count of correct predictions",
             noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise / most,
@@ -80,7 +100,34 @@ def _noise_failure(host: Host, config: TrainConfig) -> float:
     """That of the counts' noise, which owners of a public model draw in the clear."""
     if not config.hidden:
         return 0.0
-    return host.noise_failure(cells(config.classes) if config.judged == "all" else 1)
+    opened = opened_cells(config.classes, hidden=True) if config.judged == "all" else 1
+    return host.noise_failure(opened)
+
+
+def noise_of(config: TrainConfig) -> float:
+    """Returns the deviation of a count's noise, of all parties together; 0 without."""
+    if config.evaluate != "noisy":
+        return 0.0
+    wider = noise_without(config.parties, 0, config.colluders, config.noise_shares)
+    return config.count_noise * wider
+
+
+def foretold(config: TrainConfig, records: int) -> str | None:
+    """Returns how well a noised count will tell the area under the ROC curve; None if not.
+
+    Args:
+        config: of the run.
+        records: number of all held-out records; public.
+    """
+    if config.evaluate != "noisy" or config.judged != "all" or config.classes != 2 or not records:
+        return None
+    half, tenth = (
+        half_width(records, noise_of(config), share, hidden=config.hidden) for share in (0.5, 0.1)
+    )
+    return (
+        f"of {records} held-out records, counted with noise of {config.count_noise:g}, AUC will be "
+        f"known to +- {half:.2g} (95 %) if half are of one class, to +- {tenth:.2g} if a tenth are."
+    )
 
 
 class Outputs:
@@ -135,10 +182,28 @@ class Outputs:
             model,
             self._held_out.records,
             self._held_out.sizes,
-            self._held_out.blocks_for(network.comparisons),
+            self._held_out.blocks_for(self._comparisons),
             SumOf(size=size, count=count, finish=self._noised),
         )
         return [[*own, *counts] for own, counts in zip(shown, counted, strict=True)]
+
+    @property
+    def _records(self) -> int:
+        return sum(self._held_out.sizes)
+
+    @property
+    def _comparisons(self) -> int:
+        """How many are made of a record at once."""
+        counted = compared(self._config.classes) if self._config.judged == "all" else 1
+        return max(counted, self._network.comparisons)
+
+    @property
+    def _bits(self) -> int:
+        """Fractional bits of what is opened of held-out records."""
+        config = self._config
+        if config.judged == "all":
+            return opened_bits(config.classes, config.frac_bits)
+        return config.frac_bits
 
     def _of_public(self, model: Parameters) -> list[list[Integers]]:
         """The summands of a public model, and masked words of what owners count alone."""
@@ -154,15 +219,13 @@ class Outputs:
             whole = replace(self._held_out, records=[own[rank]], sizes=(len(own[rank]),))
             found = [
                 self._counts(ring, values, one.features, one.labels)
-                for part in whole.blocks(self._network.comparisons)
+                for part in whole.blocks(self._comparisons)
                 for one in part.records
             ]
-            return [reduce(add, found)]
+            return [self._summary(ring, reduce(add, found))]
 
-        sigma = config.count_noise if config.evaluate == "noisy" else 0.0
-        counted = noisy_words(
-            host, counts, [sigma], frac_bits=config.frac_bits, split=split_of(config)
-        )
+        sigmas = [self._sigma if config.evaluate == "noisy" else 0.0]
+        counted = noisy_words(host, counts, sigmas, frac_bits=self._bits, split=split_of(config))
         return [[*one, *other] for one, other in zip(shown, counted, strict=True)]
 
     def _counts(self, ring: Ring, model: Parameters, x: Share, targets: Share) -> Share:
@@ -173,19 +236,33 @@ class Outputs:
         misses = count_misses(ring, logits, targets, ties="right")
         return misses.reshape(1) * (1 << ring.frac_bits)
 
-    def _noised(self, _: Parameters, counts: Share) -> list[Share]:
-        """The counts, with Protocol 2's noise if it is asked for.
+    @property
+    def _sigma(self) -> float:
+        """Deviation of the noise of each number."""
+        config = self._config
+        return config.count_noise * (deviation(config.classes) if config.judged == "all" else 1.0)
 
-        The grid of the ring is that fine, so that discrete noise is accounted as continuous.
+    def _summary(self, ring: Ring, counts: Share) -> Share:
+        """What is opened of counts of all records, or of an owner's, if the model is public."""
+        config = self._config
+        if config.judged != "all":
+            return counts
+        return summary(ring, counts, config.classes, self._records, hidden=config.hidden)
+
+    def _noised(self, _: Parameters, counts: Share) -> list[Share]:
+        """What is opened of the counts, with Protocol 2's noise if it is asked for.
+
+        The grid is that fine, so that discrete noise is accounted as continuous.
         """
         ring = self._host.ring
+        sums = self._summary(ring, counts)
         if self._config.evaluate != "noisy":
-            return [counts]
+            return [sums]
         return add_gaussian_noise(
             ring,
-            [counts],
-            self._config.count_noise,
-            frac_bits=ring.frac_bits,
+            [sums],
+            self._sigma,
+            frac_bits=self._bits,
             source=self._host.noise,
             colluders=self._config.colluders,
             noise_shares=self._config.noise_shares,
@@ -205,11 +282,11 @@ class Outputs:
         values = dict(zip(self.names, opened, strict=True))
         if _COUNTS not in values:
             return {}
-        sums = decode(values[_COUNTS], self._host.ring.frac_bits)
-        records, config = sum(self._held_out.sizes), self._config
+        sums = decode(values[_COUNTS], self._bits)
+        records, config = self._records, self._config
         if config.judged == "all":
-            return quality(sums, config.classes, config.facts, records)
-        return {"accuracy": min(1.0, max(0.0, float((records - sums[0]) / records)))}
+            return quality(sums, config.classes, config.facts, records, noise_of(config))
+        return accuracy_of(records - float(sums[0]), records, noise_of(config))
 
     @property
     def epsilon(self) -> float | None:

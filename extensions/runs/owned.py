@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.errors import ArgumentError
+from extensions.network.tally import check_number
 from extensions.owners.data import Labels, Split
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.privacy.units import by_unit
@@ -97,8 +98,13 @@ def training_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
 
 
 def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's held-out records, checked and encoded; there may be none."""
+    """Returns one owner's held-out records, checked and encoded; there may be none.
+
+    Raises:
+        ArgumentError: too many, or what does not fit.
+    """
     if len(x):
+        check_number(len(x), config.parties)
         return checked_records(x, y, config)
     return OwnRecords(
         features=np.zeros((0, x.shape[1]), dtype=np.int64),

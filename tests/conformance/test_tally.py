@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from extensions.network.layers import LayerShape
-from extensions.network.tally import tally
+from extensions.network.tally import BINS, BITS, EDGES, area_unit, cells, squared_errors, tally
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
-from tests.conformance.arenas.arena import Arena
+from tests.conformance.arenas.arena import ABY3Arena, Arena, Cost, CrypTenArena
 from tests.conformance.arenas.recipes import RECIPES
+from tests.conformance.budgets.test_budgets import comparison
+from tests.conformance.budgets.test_budgets_aby3 import CONVERT
+from tests.conformance.budgets.test_budgets_aby3 import TRUNCATE as ABY3_TRUNCATE
 from tests.helpers.strategies import MODELS, plan_of
 
 F, ROWS = 20, 12
@@ -27,6 +30,51 @@ def test_sums_are_those_of_the_clear_ring(arena: Arena, classes: int, loss: str)
     want = tally(ClearRing(F, rounding="floor"), loss, logits, targets)
     slack = 2 if classes == 1 else 0
     assert np.abs(found - want).max() <= slack
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_what_is_opened_of_them_is_that_of_numpy(arena: Arena, classes: int):
+    """Of two classes with counts as large as a million records have them, exactly."""
+    draw = np.random.default_rng(classes)
+    counts = draw.integers(0, 8_000, cells(classes)) << F
+    records = int(counts.sum()) >> F
+    (found,) = arena.evaluate("summed", [counts], frac_bits=F, classes=classes, records=records)
+    if classes != 2:
+        np.testing.assert_array_equal(found, counts)
+        return
+    zero, one = (counts >> F).reshape(2, BINS)
+    middle = BINS // 2
+    right = [zero[:middle].sum(), one[middle:].sum()]
+    below = np.cumsum(zero) - zero
+    wins = int((one * (2 * below + zero)).sum()) - int(zero.sum()) * int(one.sum())
+    errors = [
+        sum(int(c) * w for c, w in zip(*pair, strict=True))
+        for pair in zip((zero, one), squared_errors(), strict=True)
+    ]
+    sums = [*right, int(zero.sum() - right[0]), int(one.sum() - right[1])]
+    want = [
+        *((4 * int(each) - records) << (BITS - 2) for each in sums),
+        sum(errors) - (records << (BITS - 1)),
+        wins * area_unit(records),
+    ]
+    assert found.tolist() == want
+    assert records > 1_000_000
+
+
+def test_sums_take_two_rounds_beside_the_comparison(
+    crypten_arena: CrypTenArena, aby3_arena: ABY3Arena
+):
+    """A truncation of all counts, and one product of the classes' counts by bin."""
+    scored = crypten_arena.cost(
+        "tallied", [np.zeros((ROWS, 2), dtype=np.int64)] * 2, loss="sigmoid"
+    )
+    compared = comparison(ROWS, len(EDGES))
+    assert scored == Cost(compared.rounds + 1, compared.words + len(EDGES) * ROWS + 2 * ROWS)
+    zeros = np.zeros(cells(2), dtype=np.int64)
+    found = crypten_arena.cost("summed", [zeros], classes=2, records=ROWS)
+    assert found == Cost(2, 4 * BINS)
+    words = cells(2) * (ABY3_TRUNCATE.words + CONVERT.words)
+    assert aby3_arena.cost("summed", [(cells(2),)], classes=2, records=ROWS) == (2, 8 * words)
 
 
 def test_rows_count_as_much_as_their_class(arena: Arena):

@@ -206,7 +206,7 @@ class Trainer:
                     "x",
                     f"of {', '.join(seen)} records on which the model was trained",
                     "held-out records, or counted with noise",
-                    "No epsilon covers their exact number. Say count_noise=10.0, a standard "
+                    "No epsilon covers their exact number. Say count_noise=5.0, a standard "
                     "deviation in records, which is charged to the optimizer's ledger.",
                 )
             ledgers: tuple[Ledger, ...] = (private,)

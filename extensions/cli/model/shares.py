@@ -34,6 +34,7 @@ from extensions.runs.model.backends import Computing, find_model_backend
 from extensions.runs.model.charges import has_run
 from extensions.runs.model.together import PartyFiles, Request, settings_of, write_records
 from extensions.runs.options import Meeting
+from extensions.runs.outputs import foretold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +210,10 @@ def evaluate(
         for rank, path in files.items()
     }
     request = Request(task="evaluate", **vars(counting))
+    here = sum(len(rows.x) for rows in own.values() if rows.x is not None)
+    config = settings_of(party.header, request)
+    times, assuming = (1, "") if meeting is None else (config.parties, "as many as here: ")
+    console.expected(foretold(config, here * times), assuming)
     found = party.ask(request, own)[0]
     console.deliver(found, lambda: console.write(found, report))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from extensions.errors import ArgumentError
+from extensions.network.tally import deviation, opened_bits
 from extensions.protocols.dpsgd_plan import check_multiplier
 from extensions.protocols.noise import least_sigma, most_sigma, party_variance
 from extensions.protocols.sums import gram, statistics
@@ -24,8 +25,11 @@ def check_noise(config: Stated) -> None:
         ArgumentError: one is; it names the epsilon that the noise follows from, if there is one.
     """
     if config.evaluate == "noisy":
-        given = f" with frac_bits = {config.frac_bits}"
-        _check_opened(config, "count_noise", [1.0], config.frac_bits, given)
+        unit, bits, given = 1.0, config.frac_bits, f" with frac_bits = {config.frac_bits}"
+        if config.judged == "all":
+            unit, bits = deviation(config.classes), opened_bits(config.classes, bits)
+            given = given if bits == config.frac_bits else ""
+        _check_opened(config, "count_noise", [unit], bits, given)
     if not config.private:
         return
     people = config.rows_per_unit

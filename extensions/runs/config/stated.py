@@ -98,11 +98,12 @@ class Stated:
         evaluate: what is opened: the number of correct predictions on held-out records (mpc), that
             number with noise (noisy), the model and the number (opened), or nothing (none). A model
             that is public is opened in any case, and owners count alone what is summed.
-        metrics: what is counted: accuracy (correct predictions alone), or all (records of a class
-            by bin of their score, for majority, AUC, recall and calibration; sums of squares for a
-            regression); by default all with a schema, else accuracy.
-        count_noise: with noisy, standard deviation of the noise of each number, in records; one
-            record changes one of them, by at most 1.
+        metrics: what is counted: accuracy (correct predictions alone), or all (what majority, AUC,
+            Brier score, recall and precision follow from; sums of squares for a regression); by
+            default all with a schema, else accuracy.
+        count_noise: with noisy, standard deviation of the noise of each number, in records; where
+            several sums are opened of two classes' scores, each has as much more that together they
+            cost a record as much as one number.
         seed_data: public seed of splitting the data.
         insecure_seed: draw sampling and noise from this seed, which everybody knows: for comparing
             backends only, NOT private.
@@ -170,7 +171,7 @@ class Stated:
     frac_bits: int = 20
     evaluate: Evaluate = "mpc"
     metrics: Metrics | None = None
-    count_noise: float = 10.0
+    count_noise: float = 5.0
     seed_data: int = 0
     insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
     init: Annotated[Init | None, Option(parse=kept)] = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters, forward
+from extensions.network.tally import check_number
 from extensions.owners.data import Labels, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.agreement import check_equal_among
@@ -251,6 +252,7 @@ def settings_of(header: Header, request: Request) -> TrainConfig:
 def _encoded(header: Header, own: Own) -> OwnRecords:
     if own.x is None:
         return _none(header)
+    check_number(len(own.x), len(own.shared.save))
     outputs, x, whitening = header.spec.widths[-1], own.x, own.shared.whitening
     if whitening is not None and x.ndim == 2 and x.shape[1] == header.spec.widths[0]:
         x = whitening.rows(x, header.max_feature_norm)

@@ -13,7 +13,7 @@ from extensions.network.activations import PiecewiseLinear
 from extensions.network.class_weights import row_weights
 from extensions.network.layers import LayerGradient
 from extensions.network.losses import Loss
-from extensions.network.tally import tally
+from extensions.network.tally import summary, tally
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import clipping, dpsgd, initialization, inverse_sqrt_paper
 from extensions.protocols import inverse_sqrt as one_hot
@@ -128,6 +128,10 @@ def through(ring: Ring, gradient: Share, slope: Share, *, function: PiecewiseLin
 
 def tallied(ring: Ring, logits: Share, targets: Share, *, loss: Loss) -> Shares:
     return [tally(ring, loss, logits, targets)]
+
+
+def summed(ring: Ring, counts: Share, *, classes: int, records: int) -> Shares:
+    return [summary(ring, counts, classes, records, hidden=True)]
 
 
 def probabilities(ring: Ring, logits: Share) -> Shares:
@@ -332,6 +336,7 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         activate,
         through,
         probabilities,
+        summed,
         tallied,
         weighted_sums,
         linear,

@@ -4,12 +4,34 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from extensions.errors import ArgumentError
 from extensions.network.losses import LOSSES, SQUARED, middle, predictions, residual, residual_norm
-from extensions.network.measures import KEYS, quality
-from extensions.network.tally import BINS, EDGES, cells, edges_of, kind_of, sensitivity, tally
+from extensions.network.measures import KEYS, doubts, quality
+from extensions.network.tally import (
+    BINS,
+    EDGES,
+    MOST_RECORDS,
+    SHOWN,
+    area_unit,
+    cells,
+    check_number,
+    deviation,
+    edges_of,
+    kind_of,
+    opened_bits,
+    opened_cells,
+    sensitivity,
+    summary,
+    tally,
+    uncentred,
+)
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
+from extensions.runs.report import as_json
+from tests.helpers.strategies import PROPERTY
 
 F = 20
 ROWS = 400
@@ -33,17 +55,26 @@ def logits_of(odds: np.ndarray, loss: str) -> np.ndarray:
 
 
 def counted(loss: str, logits: np.ndarray, targets: np.ndarray, rounding: str = "extreme"):
+    """Returns the sums of all rows, as `tally` makes them."""
     ring = ClearRing(F, rounding=rounding, seed=1)
     found = tally(ring, loss, encode(logits, F), encode(targets, F))
     assert found.shape == (cells(logits.shape[1]),)
-    return decode(found, F)
+    return found
+
+
+def opened(counts: np.ndarray, classes: int, *, hidden: bool = True, rows: int = ROWS):
+    """Returns the sums that are opened of them."""
+    ring = ClearRing(F, rounding="extreme", seed=2)
+    found = summary(ring, counts, classes, rows, hidden=hidden)
+    assert found.shape == (opened_cells(classes, hidden=hidden),)
+    return decode(found, opened_bits(classes, F))
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_scores_of_two_classes_are_counted_by_bin(loss, rounding):
     odds, truth = scored()
-    sums = counted(loss, logits_of(odds, loss), np.eye(2)[truth], rounding)
+    sums = decode(counted(loss, logits_of(odds, loss), np.eye(2)[truth], rounding), F)
     bins = np.digitize(odds, EDGES)
     want = [np.bincount(bins[truth == k], minlength=BINS) for k in range(2)]
     np.testing.assert_array_equal(sums.reshape(2, BINS), want)
@@ -56,51 +87,99 @@ def area(truth: np.ndarray, score: np.ndarray) -> float:
     return float(((apart > 0) + (apart == 0) / 2).mean())
 
 
+def middles() -> np.ndarray:
+    """Returns the probability of class 1 in each bin's middle."""
+    step = EDGES[1] - EDGES[0]
+    return 1 / (1 + np.exp(-np.append(EDGES - step / 2, EDGES[-1] + step / 2)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_six_sums_are_opened_of_scores_in_shares(seed):
+    odds, truth = scored(seed)
+    sums = opened(counted("sigmoid", logits_of(odds, "sigmoid"), np.eye(2)[truth]), 2)
+    sums = uncentred(sums, ROWS)
+    said, bins = odds >= 0, np.digitize(odds, EDGES)
+    cells_found = [
+        int(((said == k) == right)[truth == k].sum()) for right in (1, 0) for k in (0, 1)
+    ]
+    assert sums[:4].tolist() == cells_found
+    assert sums[4] == pytest.approx(
+        float(((middles()[bins] - truth) ** 2).sum()), abs=ROWS * 2**-32
+    )
+    apart = np.sign(bins[truth == 1][:, None] - bins[truth == 0][None, :]).sum()
+    assert sums[5] * 2**32 == int(apart) * area_unit(ROWS)
+
+
+def test_sums_of_a_public_model_are_by_coarser_bins():
+    odds, truth = scored(4)
+    counts = counted("sigmoid", logits_of(odds, "sigmoid"), np.eye(2)[truth])
+    hidden, public = opened(counts, 2), opened(counts, 2, hidden=False)
+    assert public[:5].tolist() == hidden[:5].tolist()
+    coarse = np.digitize(odds, EDGES[17:110:2])
+    want = [np.bincount(coarse[truth == k], minlength=SHOWN) for k in range(2)]
+    np.testing.assert_array_equal(public[5:].reshape(2, SHOWN), want)
+
+
 def test_measures_are_what_their_names_say():
     odds, truth = scored(1)
-    found = quality(
-        counted("sigmoid", logits_of(odds, "sigmoid"), np.eye(2)[truth]), 2, NAMES, ROWS
-    )
-    assert set(found) == set(KEYS) - {"rmse", "rmse_of_mean"}
+    counts = counted("sigmoid", logits_of(odds, "sigmoid"), np.eye(2)[truth])
+    found = quality(opened(counts, 2), 2, NAMES, ROWS)
+    assert set(found) == set(KEYS) - {"rmse", "rmse_of_mean", "r2", "r2_interval"}
+    exact = ("accuracy", "auc", "brier", "brier_skill", "recall", "precision")
+    assert all(found[f"{name}_interval"] is None for name in exact), "nothing is uncertain of these"
     said = (odds >= 0).astype(int)
     assert found["accuracy"] == np.mean(said == truth)
     assert found["majority"] == np.bincount(truth).max() / ROWS
-    assert found["recall"] == pytest.approx(
-        {name: (said == k)[truth == k].mean() for k, name in enumerate(("no", "yes"))}
-    )
-    binned = np.digitize(odds, EDGES)
-    assert found["auc"] == pytest.approx(area(truth, binned))
-    assert found["auc"] == pytest.approx(area(truth, odds), abs=0.005)
-    flat = quality(
-        counted("sigmoid", logits_of(4 * odds, "sigmoid"), np.eye(2)[truth]), 2, NAMES, ROWS
-    )
-    assert found["calibration_error"] < 0.1 < flat["calibration_error"]
+    for name, among in (("recall", truth), ("precision", said)):
+        want = {own: (said == truth)[among == k].mean() for k, own in enumerate(("no", "yes"))}
+        assert found[name] == pytest.approx(want)
+    assert found["auc"] == pytest.approx(area(truth, np.digitize(odds, EDGES)))
+    assert found["auc"] == pytest.approx(area(truth, odds), abs=0.003)
+    low, high = found["auc_interval_population"]
+    assert low < found["auc"] < high < low + 0.15
+    chance = 1 / (1 + np.exp(-odds))
+    assert found["brier"] == pytest.approx(np.mean((chance - truth) ** 2), abs=0.001)
+    skill = 1 - found["brier"] / truth.var()
+    assert found["brier_skill"] == pytest.approx(skill)
+    flat = counted("sigmoid", logits_of(4 * odds, "sigmoid"), np.eye(2)[truth])
+    assert quality(opened(flat, 2), 2, NAMES, ROWS)["brier_skill"] < skill - 0.05
+    public = quality(opened(counts, 2, hidden=False), 2, NAMES, ROWS)
+    assert public["auc"] == pytest.approx(found["auc"], abs=0.005)
+    assert all(public[name] == found[name] for name in ("accuracy", "brier", "recall"))
 
 
 def test_a_model_that_knows_nothing_has_the_majority_and_half_the_area():
     truth = np.arange(ROWS) % 10 == 0
     sums = counted("sigmoid", np.full((ROWS, 2), [1.0, -1.0]), np.eye(2)[truth.astype(int)])
-    found = quality(sums, 2, {}, ROWS)
+    found = quality(opened(sums, 2), 2, {}, ROWS)
     assert (found["accuracy"], found["majority"], found["auc"]) == (0.9, 0.9, 0.5)
     assert found["recall"] == {"0": 1.0, "1": 0.0}
+    assert found["precision"] == {"0": 0.9, "1": None}
+    assert len(doubts(found)) == 2
 
 
-def test_noise_leaves_measures_in_their_range():
+@pytest.mark.parametrize("hidden", [True, False])
+def test_noise_leaves_measures_in_their_range(hidden):
     draw = np.random.default_rng(2)
     for _ in range(50):
-        found = quality(draw.normal(0, 10, 2 * BINS), 2, {}, 10)
-        assert all(0 <= found[name] <= 1 for name in ("accuracy", "majority", "auc"))
-    empty = quality(np.full(2 * BINS, -1.0), 2, {}, 10)
-    assert (empty["auc"], empty["accuracy"]) == (None, None)
+        sums = draw.normal(0, 10, opened_cells(2, hidden=hidden))
+        found = quality(sums, 2, {}, 10, 7.0)
+        assert all(0 <= found[name] <= 1 for name in ("accuracy", "majority", "brier"))
+        assert found["auc"] is None or 0 <= found["auc"] <= 1
+        for name in ("accuracy_interval", "auc_interval", "auc_interval_population"):
+            low, high = found[name]
+            assert 0 <= low <= high <= 1
+        as_json(found)
 
 
 def test_records_of_several_classes_are_counted_right_and_wrong():
     draw = np.random.default_rng(3)
     logits, truth = draw.normal(size=(ROWS, 4)), draw.integers(0, 4, ROWS)
-    found = quality(counted("softmax", logits, np.eye(4)[truth]), 4, {"class 2": "c"}, ROWS)
+    sums = opened(counted("softmax", logits, np.eye(4)[truth]), 4)
+    found = quality(sums, 4, {"class 2": "c"}, ROWS)
     right = logits.argmax(axis=1) == truth
     assert found["accuracy"] == right.mean()
-    assert found["recall"]["c"] == right[truth == 2].mean()
+    assert found["recall"]["c"] == pytest.approx(right[truth == 2].mean())
     assert found["majority"] == np.bincount(truth).max() / ROWS
 
 
@@ -108,26 +187,71 @@ def test_records_of_several_classes_are_counted_right_and_wrong():
 def test_errors_of_a_number_are_summed(rounding):
     draw = np.random.default_rng(4)
     said, truth = draw.uniform(-0.2, 1.2, (ROWS, 1)), draw.uniform(0, 1, (ROWS, 1))
-    sums = counted("squared", said - 0.5, truth, rounding)
+    sums = opened(counted("squared", said - 0.5, truth, rounding), 1)
     facts = {"schema target": {"classes": [], "range": [100.0, 300.0]}}
     found = quality(sums, 1, facts, ROWS)
     near = np.clip(said, 0, 1) - truth
     assert found["rmse"] == pytest.approx(200 * np.sqrt(np.mean(near**2)), rel=1e-5)
     assert found["rmse_of_mean"] == pytest.approx(200 * truth.std(), rel=1e-5)
+    assert found["r2"] == pytest.approx(1 - np.mean(near**2) / truth.var(), abs=1e-4)
     assert set(found) <= set(KEYS)
+    assert len(doubts(found)) == 1
 
 
-@pytest.mark.parametrize("classes", [1, 2, 5])
+@pytest.mark.parametrize("classes", [1, 5])
 def test_one_record_moves_all_sums_by_no_more_than_is_accounted(classes):
     """Attained by an error of 1 at an end of the range, and by every count."""
     ends = np.array([[-9.0] * classes, [9.0] * classes])
     worst = 0.0
     for logits in ends:
         for target in np.eye(classes) if classes > 1 else ([0.0], [1.0]):
-            sums = counted("squared", logits[None], np.array([target]))
+            sums = opened(counted("squared", logits[None], np.array([target])), classes, rows=1)
             worst = max(worst, float(np.linalg.norm(sums)))
     assert worst == pytest.approx(sensitivity(classes), rel=1e-5)
-    assert kind_of(classes) == {1: "moments", 2: "bins", 5: "classes"}[classes]
+    assert kind_of(classes) == {1: "moments", 5: "classes"}[classes]
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+@PROPERTY
+@given(data=st.data())
+def test_one_record_of_two_classes_moves_all_sums_by_no_more_than_is_accounted(hidden, data):
+    """Whatever the others are; a null record moves none, and one for another moves twice as far."""
+    places = st.tuples(st.integers(0, 1), st.sampled_from((0, 1, 63, 64, 90, BINS - 1)))
+    others = data.draw(st.lists(places, max_size=30))
+    rows = len(others) + 1
+    counts = np.zeros((2, BINS), dtype=np.int64)
+    for place in others:
+        counts[place] += 1 << F
+    without = opened(counts.reshape(-1), 2, rows=rows, hidden=hidden)
+    moved = []
+    for place in data.draw(st.tuples(places, places)):
+        more = counts.copy()
+        more[place] += 1 << F
+        moved.append(opened(more.reshape(-1), 2, rows=rows, hidden=hidden) - without)
+    bound = sensitivity(2) * (1 + 1e-6)
+    assert max(float(np.linalg.norm(each)) for each in moved) <= bound
+    assert float(np.linalg.norm(moved[0] - moved[1])) <= 2 * bound
+    assert deviation(2) == sensitivity(2)
+
+
+def test_that_bound_is_near_what_a_record_moves():
+    counts = np.zeros((2, BINS), dtype=np.int64)
+    counts[0, 0] = 999 << F
+    without = opened(counts.reshape(-1), 2, rows=1000, hidden=True)
+    counts[1, BINS - 1] += 1 << F
+    moved = opened(counts.reshape(-1), 2, rows=1000, hidden=True) - without
+    assert float(np.linalg.norm(moved)) == pytest.approx(sensitivity(2), rel=0.001)
+
+
+def test_so_many_records_that_sums_leave_the_ring_are_refused():
+    check_number(MOST_RECORDS // 3, 3)
+    with pytest.raises(ArgumentError, match="number of held-out records"):
+        check_number(MOST_RECORDS // 3 + 1, 3)
+    counts = np.zeros((2, BINS), dtype=np.int64)
+    counts[0, 0] = counts[1, -1] = (MOST_RECORDS // 2) << F
+    sums = opened(counts.reshape(-1), 2, rows=MOST_RECORDS)
+    assert quality(sums, 2, {}, MOST_RECORDS)["auc"] == 1.0
+    assert np.abs(sums).max() < 2.0**30
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

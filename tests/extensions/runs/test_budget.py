@@ -353,7 +353,7 @@ def test_a_run_is_reserved_before_it_starts_and_spent_before_it_is_opened(tmp_pa
     assert (found.spent, found.exact, seen) == (True, False, [False] * 4)
     assert found.opens == ("the number of correct predictions on held-out records, with noise",)
     count = Ledger()
-    count.record("count", noise_multiplier=10.0, sample_rate=1.0, steps=1)
+    count.record("count", noise_multiplier=TrainConfig.count_noise, sample_rate=1.0, steps=1)
     assert report["held_out_epsilon"] == count.get_epsilon(DELTA)
     assert report["epsilon"] < found.epsilon(DELTA) < report["epsilon"] + report["held_out_epsilon"]
 
