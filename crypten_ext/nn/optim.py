@@ -160,14 +160,14 @@ class DPSGD(RecordedStep):
             overflow_probability=public.overflow_probability,
         )
 
-    def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
+    def _plan(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> StepPlan:
         drawn = recorded.origin.batch.public.sample_rate
         if drawn != self._sample_rate:
             raise GradientError(
                 f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
                 f"{self._sample_rate}. Give both the same rate."
             )
-        return super()._plan(ring, recorded)
+        return super()._plan(ring, recorded, lr)
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon that this optimizer spent so far at `delta`, by the PLD accountant.

@@ -24,7 +24,12 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import Sums, clipped_sums, updates_of, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan, check_momentum
-from extensions.protocols.drift import Drift, check_start, within_initial_bound
+from extensions.protocols.drift import (
+    Drift,
+    check_start,
+    with_largest_rate,
+    within_initial_bound,
+)
 from extensions.protocols.noise import NoiseShares
 from extensions.protocols.optimizer import AdamPlan, bias_bits_of_layers
 from extensions.ring.fixed_point import Integers
@@ -164,11 +169,9 @@ class RecordedStep(crypten.optim.Optimizer):
         self._check_coverage(layers)
         self._check_start()
         ring = ring_of(layers[0].weight)
-        plan = self._plan(ring, recorded)
-        moving = self._moving(plan)
-        if self._steps == 0 and self._settings.steps is not None:
-            moving.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
-        self._drift.check(moving, 1)
+        plan, moving = with_largest_rate(
+            self.param_groups[0]["lr"], partial(self._next, ring, recorded)
+        )
         self._iterates.check(ring, self._steps)
         self._pieces.check(batch, plan)
         batch.use(self)
@@ -213,7 +216,7 @@ class RecordedStep(crypten.optim.Optimizer):
         with Foreseen() as mode:
             recorded, padding = gradients_of(self._model, tape, batch, x, y, loss)
             layers, ring = recorded.origin.layers, ring_of(x)
-            plan = self._plan(ring, recorded)
+            plan = self._plan(ring, recorded, self.param_groups[0]["lr"])
             sums = clipped_sums(ring, recorded.gradients, plan, padding)
             self._updates(ring, sums, plan, layers)
         return StepCost(
@@ -224,6 +227,17 @@ class RecordedStep(crypten.optim.Optimizer):
             trained=plan.parameters,
             ways=tuple(plan.ways),
         )
+
+    def _next(
+        self, ring: CrypTenRing, recorded: BackwardPass, lr: float
+    ) -> tuple[StepPlan, StepPlan | AdamPlan]:
+        """Returns the constants of the next step with a learning rate, and what it may move."""
+        plan = self._plan(ring, recorded, lr)
+        moving = self._moving(plan)
+        if self._steps == 0 and self._settings.steps is not None:
+            moving.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
+        self._drift.check(moving, 1)
+        return plan, moving
 
     def _moving(self, plan: StepPlan) -> StepPlan | AdamPlan:
         """Returns what tells how far a step may move weights."""
@@ -360,7 +374,7 @@ class RecordedStep(crypten.optim.Optimizer):
                 "what layers return, as they are."
             )
 
-    def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
+    def _plan(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> StepPlan:
         settings, origin = self._settings, recorded.origin
         piece = origin.batch.piece
         own = settings.expected_batch_size
@@ -368,7 +382,7 @@ class RecordedStep(crypten.optim.Optimizer):
             frac_bits=ring.frac_bits,
             layers=recorded.shapes,
             rows=origin.layers[0].inputs.size(0) if piece is None else piece.rows,
-            learning_rate=self.param_groups[0]["lr"],
+            learning_rate=lr,
             expected_batch_size=origin.batch.public.expected_size if own is None else own,
             max_grad_norm=settings.max_grad_norm,
             noise_multiplier=settings.noise_multiplier,

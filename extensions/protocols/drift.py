@@ -1,19 +1,23 @@
 """How far private steps may have moved the weights, so that norm bounds keep holding."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.ledger import GO_ON
-from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
+from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, LEAST_RATE
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.interface import Ring, Share
 
 _KEPT_BITS = 10
 _ROUNDING = 1.0 + 2.0**-8
+_DIGITS = 4
+"""Of learning rates that errors name."""
+
+Made = TypeVar("Made")
 
 
 class Moving(Protocol):
@@ -122,6 +126,62 @@ class Drift:
                     "Lower the learning rate, train for fewer steps, or declare a larger "
                     "max_weight_norm."
                 )
+
+
+def with_largest_rate(rate: float, make: Callable[[float], Made], which: str = "") -> Made:
+    """Returns what is made with a learning rate; if that is too high, the error names the largest.
+
+    Args:
+        rate: that was asked for.
+        make: raises ArgumentError or GradientError if a rate, or anything else, does not fit; makes
+            nothing but public constants.
+        which: what else the error says of the largest rate, such as for which step it is.
+
+    Raises:
+        ArgumentError, GradientError: those of `make`. If a lower rate fits, their last sentence
+            names the largest one, to 4 digits, rounded down.
+    """
+    try:
+        return make(rate)
+    except (ArgumentError, GradientError) as error:
+        most = _largest_rate(rate, make)
+        if most is not None:
+            sentence = f"The largest learning rate that is taken is {most:g}{which}."
+            error.args = (f"{error} {sentence}",)
+            if isinstance(error, ArgumentError):
+                error.advice = f"{error.advice} {sentence}".lstrip()
+        raise
+
+
+def _largest_rate(rate: float, make: Callable[[float], object]) -> float | None:
+    """Returns the largest rate of 4 digits that fits, below one that does not; None if none does.
+
+    Rates are halved until one fits, and then tried between the last two.
+    """
+
+    def fits(tried: float) -> bool:
+        try:
+            make(tried)
+        except (ArgumentError, GradientError):
+            return False
+        return True
+
+    if not math.isfinite(rate):
+        return None
+    low, high = _rounded_down(rate), rate
+    while low >= LEAST_RATE and not fits(low):
+        low, high = _rounded_down(low / 2), low
+    if low < LEAST_RATE:
+        return None
+    while (middle := _rounded_down((low + high) / 2)) > low:
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _rounded_down(rate: float) -> float:
+    """Returns a rate of 4 digits at most, which is no larger."""
+    digits = _DIGITS - 1 - math.floor(math.log10(rate))
+    return math.floor(rate * 10.0**digits) / 10.0**digits
 
 
 def within_initial_bound(

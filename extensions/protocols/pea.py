@@ -19,7 +19,7 @@ from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import SampledStep, Sums, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, StepPlan
-from extensions.protocols.drift import check_start
+from extensions.protocols.drift import check_start, with_largest_rate
 from extensions.protocols.host import Arrays, Batch, Host, SumOf, flat, pairs, share_public
 from extensions.protocols.initialization import (
     average,
@@ -370,12 +370,18 @@ def plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean
     """Returns the public facts about the model, and the constants of each step and of the end.
 
     Raises:
-        ArgumentError: steps for which the bounds are not proven.
+        ArgumentError: steps for which the bounds are not proven; it names the largest learning rate
+            for which they are.
     """
     expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
     network = network_of(config, records.features)
-    plan = plan_of(config, network, sum(records.rows(config)), expected)
-    return network, plan, Mean.over(config, plan.frac_bits, largest_weight(config, network, plan))
+    rows = sum(records.rows(config))
+
+    def made(lr: float) -> tuple[StepPlan, Mean]:
+        plan = plan_of(config, network, rows, expected, lr)
+        return plan, Mean.over(config, plan.frac_bits, largest_weight(config, network, plan))
+
+    return network, *with_largest_rate(config.lr, made)
 
 
 Descent = Callable[[Host, Settings, Announced, State, Ledger, Keep], Parameters]

@@ -134,7 +134,9 @@ def _network(config: Settings, features: int, outputs: int) -> Network:
     return network.with_bias_bits(bias_bits(config.bias_scale))
 
 
-def plan_of(config: Settings, network: Network, rows: int, expected: float) -> StepPlan:
+def plan_of(
+    config: Settings, network: Network, rows: int, expected: float, lr: float | None = None
+) -> StepPlan:
     """Returns the public constants of each step.
 
     Args:
@@ -142,6 +144,7 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         network: of the model.
         rows: of a batch, padding included.
         expected: expected number of rows of those who are drawn.
+        lr: learning rate; by default that of the run.
 
     Guarantees:
         Each record is clipped to C / k, and a person has at most k: the clipped sum moves by at
@@ -167,7 +170,7 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
             max_grad_norm=config.max_grad_norm / config.rows_per_unit,
         ),
         rows=rows,
-        learning_rate=config.lr,
+        learning_rate=config.lr if lr is None else lr,
         expected_batch_size=expected,
         max_grad_norm=config.max_grad_norm / config.rows_per_unit,
         noise_multiplier=(config.noise_multiplier or 0.0) * config.rows_per_unit,

@@ -120,6 +120,23 @@ OTHERS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"lr": 5e3}, "GradientError"),
+        ({"lr": 10.0, "steps": 200, "momentum": 0.5}, "ArgumentError"),
+        ({"lr": 1e12, "steps": 30, "max_grad_norm": 4.0}, "ArgumentError"),
+    ],
+    ids=str,
+)
+def test_a_rate_that_is_too_high_is_answered_with_the_largest_that_is_taken(
+    pools: Pools, options, kind
+):
+    (found,) = pools.run(2, f"{TASKS}:rates", attempts=[options])[0]
+    assert [outcome[0] for outcome in found] == [kind, "", found[2][0]]
+    assert found[2][0]
+
+
 def test_settings_of_an_optimizer_that_one_party_has_otherwise_are_named_at_all(pools: Pools):
     """At the first step, and all of them: there is another value for every field."""
     assert {*OTHERS} == {field.name for field in fields(StepSettings)} | {"lr", "sample_rate"}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from extensions.errors import ArgumentError, GradientError
@@ -10,7 +11,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.ledger import GO_ON
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.drift import Drift, Moving
+from extensions.protocols.drift import Drift, Moving, with_largest_rate
 from extensions.protocols.optimizer import ratio_after, truncated_bits
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.learning_rates import RateSetting, Schedule
@@ -133,7 +134,8 @@ class Optimizer:
         """
         settings = self.settings
         own = settings.expected_batch_size
-        return StepPlan(
+        made = partial(
+            StepPlan,
             frac_bits=frac_bits,
             layers=network.shapes(
                 max_feature_norm=settings.max_feature_norm,
@@ -141,7 +143,6 @@ class Optimizer:
                 max_grad_norm=settings.l2_norm_clip,
             ),
             rows=rows,
-            learning_rate=settings.learning_rate,
             expected_batch_size=expected if own is None else own,
             max_grad_norm=settings.l2_norm_clip,
             noise_multiplier=settings.noise_multiplier,
@@ -151,6 +152,7 @@ class Optimizer:
             momentum=settings.momentum,
             private=self.private,
         )
+        return with_largest_rate(settings.learning_rate, lambda rate: made(learning_rate=rate))
 
     def moving(self, plan: StepPlan) -> Moving:
         """Returns what tells how far a step by such sums may move weights.
@@ -187,16 +189,21 @@ class Optimizer:
         """Checks that so many more steps may be made, at the rates of the schedule if there is one.
 
         Raises:
-            ArgumentError: the schedule gives a rate that does not fit.
+            ArgumentError: a rate does not fit.
             GradientError: hidden weights might leave the range for which bounds are proven.
         """
-        if self._schedule is None:
-            self._drift.check(self.moving(plan), steps)
-            return
-        rates = self._schedule.rates(self.iterations, steps)
-        for extreme in (min(rates), max(rates)):
-            self.moving(replace(plan, learning_rate=extreme))
-        self._drift.check(self.moving(plan), steps, rates)
+        schedule, first = self._schedule, plan.learning_rate
+        rates = None if schedule is None else schedule.rates(self.iterations, steps)
+
+        def check(rate: float) -> None:
+            scaled = [each * (rate / first) for each in rates or [first]]
+            for extreme in (min(scaled), max(scaled)):
+                self.moving(replace(plan, learning_rate=extreme))
+            of_rate = self.moving(replace(plan, learning_rate=rate))
+            self._drift.check(of_rate, steps, None if rates is None else scaled)
+
+        which = "" if rates is None else " in the next step, with later ones in proportion"
+        with_largest_rate(first, check, which)
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps."""

@@ -5,6 +5,7 @@ Every scenario runs in each party of a pool; its error, if it is the project's, 
 
 import copy
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -74,6 +75,32 @@ def first_steps(context: Context, *, attempts: list[dict[str, Any]]) -> list[Out
         with session():
             bench = Bench(**options)
             found.append(outcome(lambda bench=bench: bench.step_after(bench.loss())))
+    return found
+
+
+def rates(context: Context, *, attempts: list[dict[str, Any]]) -> list[list[Outcome]]:
+    """Returns what a step with a hidden layer says of a rate, and of what it names as the largest.
+
+    The last one is of a rate a hundredth above that.
+    """
+    found = []
+    for options in attempts:
+        with session():
+
+            def step(lr: float, options: dict[str, Any] = options) -> Outcome:
+                network = converted(
+                    torch.nn.Linear(WIDTH, 5), torch.nn.ReLU(), torch.nn.Linear(5, CLASSES)
+                )
+                optimizer = dpsgd(network, **{**options, "lr": lr})
+                ((x, y),) = batches()
+                nn.BCEWithLogitsLoss()(network(x), y).backward()
+                return outcome(optimizer.step)
+
+            first = step(options["lr"])
+            most = float(
+                re.findall(r"largest learning rate that is taken is (\S+)\.$", first[1])[0]
+            )
+            found.append([first, step(most), step(1.01 * most)])
     return found
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
@@ -284,9 +285,19 @@ def schedules_are_checked_before_they_begin():
 
     begin(1.5)
     begin(schedules.ExponentialDecay(8.0, decay_steps=4, decay_rate=0.5))
-    for rate in (8.0, schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=4.0)):
-        with pytest.raises(GradientError, match="max_weight_norm"):
-            begin(rate)
+
+    def growing(rate):
+        return schedules.ExponentialDecay(rate, decay_steps=10, decay_rate=4.0)
+
+    for made, rate in ((float, 8.0), (growing, 0.1)):
+        with pytest.raises(GradientError, match="max_weight_norm") as caught:
+            begin(made(rate))
+        (named,) = re.findall(
+            r"largest learning rate that is taken is (\S+?)\.?(?: in |$)", str(caught.value)
+        )
+        begin(made(float(named)))
+        with pytest.raises(GradientError):
+            begin(made(1.01 * float(named)))
 
 
 def counts_are_charged_as_what_they_are():
