@@ -18,6 +18,7 @@ from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_parts
+from extensions.owners.features import RAW
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for, settled
@@ -119,7 +120,7 @@ def main(
     """
     if privacy.steps < 2:
         raise ArgumentError("steps", privacy.steps, "at least 2, of which the time is taken")
-    data, features = origin.title, extraction.features
+    data, features = origin.title, extraction.features or RAW
     with console.extracting() as show:
         parts = extraction.extract([source.split for source in origin.read(parties)], show)
     private = TrainConfig(parties=parties, data=data, features=features, **vars(privacy))

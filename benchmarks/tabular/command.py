@@ -13,12 +13,11 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.tables import publish
 from benchmarks.tabular.data import TABLES, Tabular
-from extensions.cli.pace import TABLE, USUAL, Pace
 from extensions.owners.data import Split, bounded_rows, split_among
 from extensions.owners.schema import encode_table
 from extensions.ring.fixed_point import Reals
 from extensions.runs.clear_training import train
-from extensions.runs.config import TrainConfig
+from extensions.runs.config import CHOSEN, TrainConfig
 
 HELD_OUT = 0.2
 PARTIES = 3
@@ -46,7 +45,6 @@ def main(
         epsilon=epsilon,
         parties=PARTIES,
         gap=GAP,
-        pace=TABLE._asdict(),
     )
 
 
@@ -89,8 +87,8 @@ def _measured(tabular: Tabular, seed: int, epsilon: float) -> dict[str, float]:
     return {
         "majority": float(max(truth.mean(), 1 - truth.mean())),
         "not private": float(roc_auc_score(truth, regression.decision_function(plain[test]))),
-        "private": _private(split(encoded.x), TABLE, epsilon),
-        "no schema": _private(split(bounded_rows(_as_written(tabular))), USUAL, epsilon),
+        "private": _private(split(encoded.x), epsilon),
+        "no schema": _private(split(bounded_rows(_as_written(tabular))), epsilon),
     }
 
 
@@ -113,8 +111,8 @@ def _as_written(tabular: Tabular) -> Reals:
     return np.array(columns).T
 
 
-def _private(split: Split, pace: Pace, epsilon: float) -> float:
-    """The AUC of a model trained on the clear host, whose arithmetic and noise hosts have."""
+def _private(split: Split, epsilon: float) -> float:
+    """The AUC of a model trained by default on the clear host, whose arithmetic hosts have."""
     config = TrainConfig(
         backend="clear",
         parties=PARTIES,
@@ -122,8 +120,8 @@ def _private(split: Split, pace: Pace, epsilon: float) -> float:
         epsilon=epsilon,
         delta=1 / (10 * len(split.train_x)),
         evaluate="opened",
-        **pace._asdict(),
-    ).resolved()
+        chosen=CHOSEN,
+    ).resolved(records=len(split.train_x))
     ((weight, bias),) = train(config, split_among(split, PARTIES), lambda _: None)["parameters"]
     logits = split.test_x @ np.asarray(weight).T + np.asarray(bias)
     return float(roc_auc_score(split.test_y, logits[:, 1] - logits[:, 0]))

@@ -220,8 +220,8 @@ def _check_material(path: Path, rank: int, config: TrainConfig) -> None:
 
     material = dealing.Material(path)
     try:
-        settings = of_tuples(settings_of(config, SOFTWARE)) | {MADE_BY: config.provider}
-        material.header.check(rank, settings)
+        settings = of_tuples(settings_of(config, SOFTWARE)) if config.settled else {}
+        material.header.check(rank, settings | {MADE_BY: config.provider})
     finally:
         material.finish()
 

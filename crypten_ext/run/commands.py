@@ -17,7 +17,7 @@ from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.options import Writes
 from extensions.owners.data import Sizes, settings_of
-from extensions.owners.features import find
+from extensions.owners.features import RAW, find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.runs.config import TrainConfig, check_parties
 from extensions.runs.entry_points import quiet_unless_it_fails
@@ -193,7 +193,7 @@ def prepare(
     meeting = place.meeting(run.provider, run.parties)
     schema = origin.public_schema
     known = {} if schema is None else settings_of(schema)
-    config = config_of(run, schedule, extraction, schema=schema is not None, **known)
+    config = config_of(run, schedule, extraction, **known)
     check_parties(config.parties, 2)
     columns = None if schema is None else len(schema.features)
     sizes = counts.sizes(config.parties, columns)
@@ -201,7 +201,7 @@ def prepare(
         if sizes is not None and (value := getattr(origin, name)) is not None:
             allowed = "left out with --records, --held-out and --columns"
             raise ArgumentError(name, str(value), allowed)
-    find(extraction.features, extraction.weights)
+    find(extraction.features or RAW, extraction.weights)
     if sizes is None and origin.title.startswith(("csv:", "parquet:")):
         raise ArgumentError(
             "data",
@@ -209,8 +209,10 @@ def prepare(
             "a data set with sizes that are known to everybody, or npz:PATH",
             "Whoever prepares sees no table: type --records, --held-out and --columns.",
         )
-    sizes = sizes or sizes_of(origin, extraction, config.parties)
-    config = config.resolved()
+    if sizes is None:
+        sizes, more = sizes_of(origin, extraction, config.parties)
+        config = config_of(run, schedule, extraction, **known, **more)
+    config = config.resolved(records=sum(sizes.train))
     with quiet_unless_it_fails():
         from crypten_ext.run import preparation
     from extensions.cli import console

@@ -31,24 +31,26 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
         emit: called after each step, as `extensions.runs.keep.Following` says.
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
-    host, own = join(config, records, options)
+    host, own, config = join(config, records, options)
     provider = DEALINGS[config.provider].title if config.hidden else None
     return training.run(host, config, [own], emit, options, provider)
 
 
 def rehearse(config: TrainConfig, records: Path, steps: int) -> None:
     """Does all that a run does, but for so many steps only, to learn which tuples it asks for."""
-    host, own = join(config, records, RunOptions())
+    host, own, config = join(config, records, RunOptions())
     training.rehearse(host, config, [own], steps)
 
 
-def join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[CrypTenHost, Split]:
-    """Returns this party as a host, and its records; CrypTen is set up for the run.
+def join(
+    config: TrainConfig, records: Path, options: RunOptions
+) -> tuple[CrypTenHost, Split, TrainConfig]:
+    """Returns this party as a host, its records and resolved settings; CrypTen is set up for it.
 
     Prepared tuples are of use once: all parties agree on their records before any file is used.
 
     Args:
-        config: resolved settings, the same at every party.
+        config: settings, the same at every party; resolved here if they are not.
         records: this party's own file.
         options: with this party's prepared tuples, if any.
     """
@@ -60,10 +62,11 @@ def join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[CrypT
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
     host = CrypTenHost(config.frac_bits, source)
+    config = training.settled(host, config, own.outline)
     if options.material is not None:
         training.check(host, config, [own], options)
         facts = own.facts(communicator.get().get_rank())
         settings = of_tuples(settings_of(config, host.software)) | {MADE_BY: config.provider}
         use = pairwise.use_material if config.provider == "parties" else dealer.use_material
         use(options.material, settings | facts)
-    return host, own
+    return host, own, config

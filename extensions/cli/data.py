@@ -45,7 +45,7 @@ def split(
     parties: Annotated[int, typer.Option(help="Number of parties.")] = TrainConfig.parties,
     features: Annotated[
         str, typer.Option(help="As in `pea train`; none: cut only, for `pea party --features`.")
-    ] = FeatureExtraction.features,
+    ] = TrainConfig.features,
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party` with."""
     check_parties(parties)

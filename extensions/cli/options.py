@@ -1,30 +1,27 @@
 """Options that several commands of `pea` have, beside the settings of a run and its records."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from extensions.checks import check_writable
-from extensions.cli.pace import ONCE, Pace, pace_of
 from extensions.errors import ArgumentError
 from extensions.options import Writes
 from extensions.owners.origin import FeatureExtraction
-from extensions.privacy.sampling import check_sample_rate
-from extensions.runs.config import TrainConfig
+from extensions.runs.config import Kind, TrainConfig, Usual
 from extensions.runs.model import check_free
 from extensions.runs.options import RunOptions
 
 SETTLED = (
-    *("data", "facts", "features", "max_feature_norm", "seed_data", "steps", "lr"),
-    "sample_rate",
-    "max_grad_norm",
-    "rows_per_unit",
-    "class_weights",
+    *("data", "facts", "features", "max_feature_norm", "seed_data"),
+    *("steps", "epochs", "lr", "sample_rate", "max_grad_norm"),
+    *("momentum", "average", "bias_scale", "whiten", "one_output"),
+    *("data_kind", "cheap", "chosen", "rows_per_unit", "class_weights"),
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
-"""Settings of a run that are not options of it, but follow from others."""
+"""Settings of a run that are not options of it, but of `Schedule`, or follow from others."""
 
 
 Report = Annotated[
@@ -34,64 +31,60 @@ Report = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long a run trains, and how fast.
+    """Settings that need not be given: they follow from numbers and kind of the records.
 
     Attributes:
-        steps: number of updates (default 120; with a schema 20, and 40 with squared or
-            least-squares).
+        data_kind: what the records are, images, texts or tables, which the defaults here follow (by
+            default what the records tell).
+        cheap: take 10 steps at rate 0.2: 60 % fewer bytes, 0.1 to 0.3 points less accurate.
+        steps: number of updates (default: of images and texts 25, tables 40; fewer than 5,000
+            records 15 and 20; models with hidden layers 120).
         epochs: instead of steps: steps = epochs / rate.
-        lr: learning rate; the update is lr / expected batch size times the noisy sum (default 10;
-            mlp, squared or least-squares: 1).
-        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default 0.1; with
-            a schema 1).
-        max_grad_norm: C, the bound of each example's gradient (default 1, squared and
-            least-squares: 0.2).
+        lr: learning rate; the update is lr / expected batch size times the noisy sum (default: as
+            much as the noise allows, by the numbers of records, steps and parties; hidden layers,
+            adam, squared or least-squares: 1).
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: of images
+            and texts 0.2, tables 0.1; 1 of fewer than 5,000 records or with --open each-step).
+        max_grad_norm: C, the bound of each example's gradient (default: images and texts 0.25, few
+            images and tables 0.5; squared or least-squares 0.2, hidden layers 1).
+        momentum: what of an update goes into the next one, in 0..0.999 (default 0.5; hidden layers
+            0).
+        average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
+            last model is (default 0.4; hidden layers 0).
+        bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
+            the bound of each gradient to features; 0: no biases (default: images 0, tables 0.25,
+            else 1).
+        whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
+            inverse square root (default: of images, with --epsilon).
+        one_output: of two classes train one output alone, half the words; the model that comes of
+            it has the other's too, its negative (default: of texts and tables).
     """
 
+    data_kind: Kind | None = None
+    cheap: bool = False
     steps: int | None = None
     epochs: float | None = None
     lr: float | None = None
     sample_rate: float | None = None
     max_grad_norm: float | None = None
+    momentum: float | None = None
+    average: float | None = None
+    bias_scale: float | None = None
+    whiten: bool | None = None
+    one_output: bool | None = None
 
-    def pace(self, model: str, loss: str, *, schema: bool) -> Pace:
-        """Returns how a model is trained.
-
-        Raises:
-            ArgumentError: steps and epochs together, or a value out of range.
-        """
-        usual = pace_of(model, loss, schema=schema)
-        rate = check_sample_rate(
-            usual.sample_rate if self.sample_rate is None else self.sample_rate
-        )
-        return Pace(
-            steps=self._steps(rate, usual.steps),
-            lr=usual.lr if self.lr is None else self.lr,
-            sample_rate=rate,
-            max_grad_norm=usual.max_grad_norm if self.max_grad_norm is None else self.max_grad_norm,
-        )
-
-    def pace_of_statistics(self) -> Pace:
-        """Returns how statistics are summed: once.
+    def settings(self) -> dict[str, Any]:
+        """Returns what is given, by name, and as `chosen` what is not.
 
         Raises:
-            ArgumentError: an option of steps was given.
+            ArgumentError: steps and epochs together.
         """
-        for field in fields(self):
-            if (value := getattr(self, field.name)) is not None:
-                allowed = "left out with --method statistics"
-                raise ArgumentError(field.name, value, allowed, "All records are summed once.")
-        return ONCE
-
-    def _steps(self, rate: float, usual: int) -> int:
-        if self.epochs is None:
-            return usual if self.steps is None else self.steps
-        if self.steps is not None:
+        if None not in (self.steps, self.epochs):
             both = (self.steps, self.epochs)
             raise ArgumentError("steps, epochs", both, "at most one of them given")
-        if not 0.0 < self.epochs < 1e6:
-            raise ArgumentError("epochs", self.epochs, "positive, below 1e6")
-        return max(1, round(self.epochs / rate))
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        chosen = (name for name in Usual._fields if name not in given)
+        return {**given, "chosen": tuple(chosen)}
 
 
 def check_options(options: RunOptions) -> None:
@@ -120,20 +113,14 @@ def check_options(options: RunOptions) -> None:
 
 
 def config_of(
-    run: TrainConfig,
-    schedule: Schedule,
-    extraction: FeatureExtraction,
-    *,
-    schema: bool = False,
-    **settings: Any,
+    run: TrainConfig, schedule: Schedule, extraction: FeatureExtraction, **settings: Any
 ) -> TrainConfig:
     """Returns the settings of a run.
 
     Args:
         run: those that are options.
-        schedule: how long it trains, and how fast.
+        schedule: those that need not be given.
         extraction: how its features are extracted.
-        schema: whether its records are a table with a schema.
         settings: those that a command finds out.
 
     Raises:
@@ -141,17 +128,24 @@ def config_of(
     """
     if not run.private:
         _check_not_private(run)
+    given = schedule.settings()
     if run.method == "statistics":
-        pace = schedule.pace_of_statistics()
-    else:
-        pace = schedule.pace(run.model, run.loss, schema=schema)
-    return replace(
-        run,
-        **pace._asdict(),
-        features=extraction.features,
-        max_feature_norm=extraction.max_feature_norm,
-        **settings,
-    )
+        _check_once(schedule)
+    taken = {**vars(extraction), "features": extraction.features or run.features}
+    names = ("features", "max_feature_norm")
+    return replace(run, **{name: taken[name] for name in names} | settings | given)
+
+
+def _check_once(schedule: Schedule) -> None:
+    """Returns only if nothing is said of steps where all records are summed once.
+
+    Raises:
+        ArgumentError: something is.
+    """
+    for name in ("steps", "epochs", "lr", "sample_rate", "max_grad_norm"):
+        if (value := getattr(schedule, name)) is not None:
+            allowed = "left out with --method statistics"
+            raise ArgumentError(name, value, allowed, "All records are summed once.")
 
 
 def _check_not_private(run: TrainConfig) -> None:

@@ -124,7 +124,9 @@ class _Leaf:
     def parameter(self) -> inspect.Parameter:
         """What Typer reads."""
         text = self.help[:1].upper() + self.help[1:]
-        option = typer.Option(f"--{self.flag}", help=text, rich_help_panel=self.title)
+        either = self.default is None and bool in get_args(self.kind)
+        flags = f"--{self.flag}/--no-{self.flag}" if either else f"--{self.flag}"
+        option = typer.Option(flags, help=text, rich_help_panel=self.title)
         kind = str if self.option.parse else _read_as(self.kind)
         demanded = self.required and not self.optional
         if self.default is None and not demanded:

@@ -79,38 +79,34 @@ def train(
     check_options(options)
     if options.players is not None:
         _check_nothing_of(records, extraction, budget)
-    config = config_of(
-        run,
-        schedule,
-        extraction,
-        schema=records.schema is not None,
-        data=records.title,
-        seed_data=records.seed,
-    )
+    config = config_of(run, schedule, extraction, data=records.title, seed_data=records.seed)
     engine = find_for(config, options)
     with elsewhere(engine, options) as far:
         if far is not None:
             settings = config_of(
-                run,
-                schedule,
-                extraction,
-                schema="schema target" in far.settings["facts"],
-                data="own records",
+                run, schedule, extraction, **{**far.settings, "data": "own records"}
             )
-            settings = replace(settings, **far.settings)
             done = _trained(engine, settings, far.outlines, far.train, options, again)
             console.finish(done, report, options.save)
             return
     sources = records.read(config.parties)
-    settings = replace(config, **sources[0].settings)
+    known = {"data": records.title, "seed_data": records.seed, **sources[0].settings}
+    linear = config.model == TrainConfig.model
+    named, note = extraction.chosen(sources[0].split.train_x, linear=linear, hidden=config.hidden)
+    settings = config_of(run, schedule, named, **known)
+    if extraction.features is None:
+        settings = replace(settings, chosen=(*settings.chosen, "features"))
+    sizes = [source.split.drawn for source in sources]
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with ExitStack() as stack:
         stack.enter_context(at_hand(engine, settings, options))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pea-"))
-        settings.resolved()
+        settings.resolved(records=sum(sizes))
+        if note is not None:
+            console.notice(note)
         with console.extracting() as extracted:
-            parts = extraction.extract([source.stated for source in sources], extracted)
+            parts = named.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
         outlines = [part.outline for part in parts]
         _check_labels(settings, parts, of_all=True)
@@ -144,7 +140,8 @@ def _trained(
         options: of the run.
         again: what was typed.
     """
-    config = settled(settings, outlines[0].columns)
+    records = sum(part.train for part in outlines)
+    config = settled(settings, outlines[0].columns, records)
     console.notices(config, engine.notices(config))
     console.expected(foretold(config, sum(part.held_out for part in outlines)))
     for difference in again.differences(config):
@@ -188,23 +185,16 @@ def party(
     if seat.features is None and extraction.weights is not None:
         raise ArgumentError("weights", str(extraction.weights), "left out without --features")
     extraction = replace(extraction, features=seat.features or TrainConfig.features)
-    config = config_of(
-        run,
-        schedule,
-        extraction,
-        schema=table.schema is not None,
-        parties=seat.world_size,
-        data=seat.data,
-        seed_data=table.seed,
-    )
+    known = {"parties": seat.world_size, "data": seat.data, "seed_data": table.seed}
+    config = config_of(run, schedule, extraction, **known)
     engine = find_for(config, options)
     engine.check_party(config, seat.meeting, options)
     source = own_records(seat.records, table, seat.classes)
-    config = replace(
-        config,
-        features=seat.features or source.facts.get("features", TrainConfig.features),
-        **source.settings,
-    ).resolved()
+    features = seat.features or source.facts.get("features", TrainConfig.features)
+    config = config_of(
+        run, schedule, extraction, **{**known, **source.settings, "features": features}
+    )
+    assumed = config.resolved(records=config.parties * source.split.drawn)
     records = seat.records
     options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
@@ -216,7 +206,7 @@ def party(
         console.notices(config, engine.notices(config))
         console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")
         del own
-        with console.resume_hint(options.kept), console.progress(config) as show:
+        with console.resume_hint(options.kept), console.progress(assumed) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
     console.finish(done, report, options.save)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
@@ -24,7 +24,7 @@ from extensions.owners.data import (
     read_classes,
     split_among,
 )
-from extensions.owners.features import Cache, check_kind, extract, find, rows_of
+from extensions.owners.features import RAW, Cache, check_kind, extract, find, rows_of, usual
 from extensions.owners.schema import Schema, label_of, read_schema
 from extensions.ring.fixed_point import Reals
 
@@ -180,7 +180,9 @@ class FeatureExtraction:
     Attributes:
         features: name of the extractor, which each owner runs before anything is shared: raw, hog,
             scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, words, wordllama
-            (texts) or module:function; options behind it (,mirror); or several joined by +.
+            (texts) or module:function; options behind it (,mirror); or several joined by +. By
+            default raw of tables and small images, words:2048 of texts, scattering:1024 of other
+            images or, in colour, the public networks in the folder extractors.
         weights: file of the weights of a backbone.
         keep: whether features are kept on disk between runs.
         max_feature_norm: public bound of a row's norm.
@@ -189,7 +191,7 @@ class FeatureExtraction:
         ArgumentError: a bound that is not positive.
     """
 
-    features: str = "raw"
+    features: str | None = None
     weights: Path | None = None
     keep: Annotated[
         bool,
@@ -202,6 +204,25 @@ class FeatureExtraction:
     def __post_init__(self) -> None:
         check_positive("max_feature_norm", self.max_feature_norm)
 
+    def chosen(
+        self, x: Raw, *, linear: bool, hidden: bool
+    ) -> tuple["FeatureExtraction", str | None]:
+        """Returns the extraction with a name, and what is to be said of it, if that was chosen.
+
+        Args:
+            x: records of one owner.
+            linear: whether the model is.
+            hidden: whether records are shared.
+        """
+        if self.features is not None:
+            return self, None
+        name, note = usual(x, linear=linear, hidden=hidden)
+        return replace(self, features=name), note
+
+    @property
+    def _name(self) -> str:
+        return self.features or RAW
+
     def extract(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records.
 
@@ -209,7 +230,7 @@ class FeatureExtraction:
             ArgumentError: an unknown extractor, or one for other records.
             MissingExtraError: what it needs is not installed.
         """
-        extractor = find(self.features, self.weights)
+        extractor = find(self._name, self.weights)
         cache = Cache() if self.keep else None
         bound = self.max_feature_norm
 
@@ -228,7 +249,7 @@ class FeatureExtraction:
             ArgumentError: as `extract`.
             MissingExtraError: as `extract`.
         """
-        extractor = find(self.features, self.weights)
+        extractor = find(self._name, self.weights)
         check_kind(kind_of(x), extractor)
         cache = Cache() if self.keep else None
         return rows_of(x, extractor, bound=self.max_feature_norm, cache=cache, progress=progress)
@@ -241,22 +262,26 @@ class FeatureExtraction:
             ArgumentError: as `extract`.
             MissingExtraError: as `extract`.
         """
-        return find(self.features, self.weights).statement
+        return find(self._name, self.weights).statement
 
 
-def sizes_of(origin: Origin, extraction: FeatureExtraction, parties: int) -> Sizes:
-    """Returns what a run over these records and features will be told of their sizes."""
-    parts = [source.split for source in origin.read(parties)]
+def sizes_of(
+    origin: Origin, extraction: FeatureExtraction, parties: int
+) -> tuple[Sizes, dict[str, Any]]:
+    """Returns what a run over these records and features will be told of their sizes and kind."""
+    sources = origin.read(parties)
+    parts = [source.split for source in sources]
     first = parts[0]
     arrays = ("train_x", "train_y", "test_x", "test_y")
     few = replace(first, **{name: getattr(first, name)[:2] for name in arrays})
     few = replace(few, train_units=None)
     (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
-    return Sizes(
+    sizes = Sizes(
         train=tuple(part.drawn for part in parts),
         test=tuple(len(part.test_x) for part in parts),
         features=sample.train_x.shape[1],
     )
+    return sizes, {"data_kind": sources[0].kind}
 
 
 def own_records(records: Path, origin: Origin, classes: int | None) -> Source:

@@ -101,14 +101,19 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     return backend
 
 
-def settled(config: TrainConfig, features: int) -> TrainConfig:
-    """Returns the settings with their noise, for records of so many features.
+def settled(config: TrainConfig, features: int, records: int | None = None) -> TrainConfig:
+    """Returns the settings with their noise, for so many records and features.
+
+    Args:
+        config: of the run.
+        features: of a record.
+        records: number of all parties' training records, or persons; None: nothing follows from it.
 
     Raises:
         ArgumentError: of `find`, and of `TrainConfig.resolved`.
         MissingExtraError: of `find`.
     """
-    return config.resolved(find(config.backend).noise_failure(config, features))
+    return config.resolved(find(config.backend).noise_failure(config, features), records)
 
 
 class Elsewhere(Protocol):

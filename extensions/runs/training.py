@@ -125,6 +125,26 @@ def run_with(
         raise
 
 
+def settled(host: Host, config: TrainConfig, own: Outline) -> TrainConfig:
+    """Returns the resolved settings of a run whose parties meet before they know all sizes.
+
+    Args:
+        host: of one party.
+        config: the same at every party; nothing is asked if it is resolved.
+        own: what is public of the party's records.
+
+    Cost:
+        One round.
+
+    Raises:
+        ArgumentError: of `TrainConfig.resolved`.
+    """
+    if config.settled or not config.chosen:
+        return config.resolved()
+    sizes = host.exchange([[own.train]])
+    return config.resolved(records=sum(int(size) for (size,) in sizes))
+
+
 def stated_by(
     host: Host, config: TrainConfig, parts: Sequence[Outline], options: RunOptions
 ) -> Manifest:

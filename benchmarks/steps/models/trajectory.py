@@ -60,7 +60,7 @@ def in_crypten(
     """
     from crypten_ext.run.training import join
 
-    host, part = join(config, files[context.rank], RunOptions())
+    host, part, _ = join(config, files[context.rank], RunOptions())
     records = [checked_records(part.train_x, part.train_y, config)]
     with ExitStack() as stack:
         if context.rank == 0:

@@ -61,7 +61,7 @@ def plan(
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
     engine, records = find_for(config), sizes.of(config.parties)
-    config = settled(config, sizes.columns)
+    config = settled(config, sizes.columns, sum(records))
     step = plan_step(engine, config, records, sizes.columns)
     found = forecast(config, records, sizes.columns, step)
     console.write(found, json_out)

@@ -81,11 +81,17 @@ class Source:
         return replace(self.split, recipe=self.facts)
 
     @property
+    def kind(self) -> str:
+        """What the records were before features were taken, of a file of features too."""
+        kind = self.split.recipe.get("kind", self.split.kind)
+        return kind if kind in ("images", "texts") else "tables"
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What settings of a run follow from it, by name."""
         if self.schema is not None:
             return settings_of(self.schema)
-        return {"classes": self.classes, "facts": self.facts}
+        return {"classes": self.classes, "facts": self.facts, "data_kind": self.kind}
 
 
 def settings_of(schema: Schema) -> dict[str, Any]:
@@ -95,6 +101,7 @@ def settings_of(schema: Schema) -> dict[str, Any]:
         "facts": schema.facts(),
         "class_weights": schema.target.weights or None,
         "rows_per_unit": 1 if schema.unit is None else schema.unit.rows,
+        "data_kind": "tables",
     }
 
 

@@ -16,8 +16,9 @@ from extensions.protocols.optimizer import check_choices
 from extensions.protocols.sums.choices import check_way
 from extensions.protocols.sums.whitened import check_whitening
 from extensions.ring.fixed_point import SAFE_BITS, check_frac_bits
+from extensions.runs.config.defaults import follows_noise
 from extensions.runs.config.noise import check_noise
-from extensions.runs.config.stated import Evaluate, Metrics, Stated
+from extensions.runs.config.stated import Evaluate, Kind, Metrics, Stated
 from extensions.runs.entry_points import check_offered
 from extensions.runs.providers import check_dealer_noise, check_noise_shares, check_provider
 
@@ -80,6 +81,9 @@ def check(config: Stated) -> None:
         if getattr(config, name) < floor:
             raise ArgumentError(name, getattr(config, name), f"at least {floor}")
     _check_rate("lr", config.lr)
+    if config.epochs is not None and not 0.0 < config.epochs < 1e6:
+        raise ArgumentError("epochs", config.epochs, "positive, below 1e6")
+    _check_kind(config)
     for name in ("max_grad_norm", "max_feature_norm", "count_noise"):
         check_positive(name, getattr(config, name))
     inverse_square_up(config.max_grad_norm / config.rows_per_unit, name="max_grad_norm")
@@ -113,6 +117,14 @@ def check(config: Stated) -> None:
         _check_privacy(config)
     check_whitening(config)
     check_noise(config)
+
+
+def _check_kind(config: Stated) -> None:
+    if config.data_kind not in get_args(Kind):
+        raise ArgumentError("data_kind", config.data_kind, f"one of {get_args(Kind)}")
+    if config.cheap and not (follows_noise(config) and config.hidden):
+        allowed = "left out, but in hidden training of a linear model"
+        raise ArgumentError("cheap", True, allowed, "Type: --steps NUMBER instead.")
 
 
 def _check_rate(name: str, rate: float) -> None:

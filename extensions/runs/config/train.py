@@ -7,6 +7,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.protocols.sums.whitened import SHARE
 from extensions.runs.config.checks import check
+from extensions.runs.config.defaults import follows_noise, rate_of, with_usual
 from extensions.runs.config.stated import Stated
 
 
@@ -21,19 +22,28 @@ class TrainConfig(Stated):
     def __post_init__(self) -> None:
         check(self)
 
-    def resolved(self, noise_failure: float = 0.0) -> "TrainConfig":
-        """Returns the config with the noise that the epsilons call for, and the overflow for them.
+    def resolved(self, noise_failure: float = 0.0, records: int | None = None) -> "TrainConfig":
+        """Returns the config with all that follows from its facts: settings, noise and overflow.
 
         Epsilon is that of the run as the accountant composes it, local models and whitening
         included. It stays in the config, as what was asked for.
 
         Args:
             noise_failure: that noise deviates over the joint training from what is accounted.
+            records: number of all parties' training records, or persons, from which the settings
+                that nobody gave follow; public. None where there are none such.
 
         Raises:
             ArgumentError: no noise meets a target, or no epsilon could be told at the end; or steps
                 of a method that has none, or one output for other than two classes.
         """
+        if not self.settled and (self.chosen or self.epochs is not None):
+            assert records is not None, "settings that nobody gave follow from numbers of records"
+            config = replace(with_usual(self, records), chosen=(), epochs=None)
+            config = config.resolved(noise_failure)
+            if "lr" in self.chosen and follows_noise(self):
+                config = replace(config, lr=rate_of(config, records))
+            return replace(config, chosen=self.chosen, epochs=self.epochs, settled=True)
         self._check_learnt()
         if not self.private or self.settled:
             return self

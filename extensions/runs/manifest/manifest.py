@@ -24,10 +24,11 @@ _SOFTWARE = ("numpy", "dp-accounting")
 _NO_TUPLES = (
     *("backend", "provider", "data", "features", "seed_data"),
     *("evaluate", "count_noise", "insecure_fixed_randomness"),
+    *("data_kind", "cheap", "epochs"),
 )
 """Settings on which no prepared tuple depends: some are not known where tuples are dealt."""
-_OF_TABLES = ("column ", "class ", "schema ")
-"""How names of what is public of a table begin, likewise."""
+_OF_NO_TUPLES = ("column ", "class ", "schema ", "chosen ")
+"""How names begin of what is public of a table, or of who chose a setting, likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +129,7 @@ def of_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     decides = {
         name: value
         for name, value in settings.items()
-        if name not in _NO_TUPLES and not name.startswith(_OF_TABLES)
+        if name not in _NO_TUPLES and not name.startswith(_OF_NO_TUPLES)
     }
     return decides | {"counted": settings["evaluate"] != "none"}
 

@@ -1,0 +1,143 @@
+"""Settings that nobody gives: they follow from public facts, and the learning rate from the noise.
+
+Whatever a linear model's rows are, of norm 1 at most, noise alone moves the logit of one by
+
+    c = lr sigma C sqrt(V sum_t w_t^2) / (q n)
+
+(standard deviation), where V is what all parties' noise adds up to over sigma^2, w_t what the
+result has of step t's sum (`extensions.protocols.optimizer.response`), and q n the expected batch.
+All of it is public. The rate is the one at which that is `ONE_OUTPUT` or `SEVERAL`: `python -m
+benchmarks defaults` shows what that comes to, and what the other settings do.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from extensions.network.losses import SQUARED
+from extensions.network.models.start_file import CHOSEN_BY_COUNTS, is_file
+from extensions.privacy.calibration import calibrate_noise
+from extensions.protocols.noise import noise_without
+from extensions.protocols.optimizer.response import response
+from extensions.runs.config.stated import Stated
+
+ONE_OUTPUT, SEVERAL = 0.8, 1.3
+"""What noise moves a logit by, of models with one output and with more."""
+FEW = 5_000
+"""Below so many records each step takes all: a sample's batch would be mostly padding."""
+WITHOUT_NOISE = 8.0
+"""Epsilon whose noise the rate follows where there is none."""
+
+AnyStated = TypeVar("AnyStated", bound=Stated)
+
+
+class Usual(NamedTuple):
+    """Settings of a run; `Stated` says what each means. A rate of None follows from the noise."""
+
+    steps: int = 120
+    sample_rate: float = 0.1
+    lr: float | None = 1.0
+    max_grad_norm: float = 1.0
+    momentum: float = 0.0
+    average: float = 0.0
+    bias_scale: float = 1.0
+    whiten: bool = False
+    one_output: bool = False
+
+
+CHOSEN = (*Usual._fields, "features")
+"""Settings that are chosen where nobody gives them."""
+
+ONCE = Usual(steps=1, sample_rate=1.0)
+"""Of statistics, which are summed once, over all records."""
+HIDDEN = Usual()
+"""Of models with hidden layers, and of Adam."""
+NUMBER = Usual(steps=40, sample_rate=1.0, max_grad_norm=0.2)
+"""Of squared errors, whose slopes are as long as they are: a rate of 2 and more would overshoot."""
+LINEAR = Usual(steps=25, sample_rate=0.2, lr=None, max_grad_norm=0.25, momentum=0.5, average=0.4)
+TABLE = LINEAR._replace(steps=40, sample_rate=0.1, max_grad_norm=0.5, bias_scale=0.25)
+
+
+def usual(config: Stated, records: int) -> Usual:
+    """Returns the settings of a run of which nothing is given but what it learns, and from what.
+
+    Args:
+        config: of the run; what is known of its records, its model, its loss and its method.
+        records: number of all parties' training records, or persons; public.
+    """
+    if config.method == "statistics":
+        return ONCE
+    if config.model != "logistic" or config.optimizer != "sgd":
+        return HIDDEN
+    if config.loss in SQUARED:
+        return (
+            NUMBER if config.data_kind == "tables" else NUMBER._replace(steps=120, sample_rate=0.1)
+        )
+    few, opened = records < FEW, not config.hidden
+    found = TABLE if config.data_kind == "tables" else LINEAR
+    found = found._replace(whiten=_whitens(config), one_output=_has_one_output(config))
+    if few:
+        found = found._replace(steps=20 if config.data_kind == "tables" else 15, sample_rate=1.0)
+    if opened and not few:
+        found = found._replace(sample_rate=1.0, momentum=0.7)
+    if config.cheap:
+        found = found._replace(steps=10, sample_rate=0.2)
+    if config.data_kind != "images":
+        return found
+    return found._replace(bias_scale=0.0, max_grad_norm=0.5 if few else found.max_grad_norm)
+
+
+def follows_noise(config: Stated) -> bool:
+    """Whether the default rate follows from the noise: of a linear model without squared errors."""
+    linear = config.model == "logistic" and config.method == "pea"
+    return linear and config.optimizer == "sgd" and config.loss not in SQUARED
+
+
+def with_usual(config: AnyStated, records: int) -> AnyStated:
+    """Returns the settings with those that nobody gave, but for a rate that follows from noise.
+
+    Args:
+        config: of the run.
+        records: number of all parties' training records, or persons; public.
+    """
+    found = usual(config, records)._asdict()
+    found["lr"] = found["lr"] or config.lr
+    chosen = {name: found[name] for name in config.chosen if name in found}
+    if config.epochs is not None:
+        rate = chosen.get("sample_rate", config.sample_rate)
+        chosen["steps"] = max(1, round(config.epochs / rate))
+    return replace(config, **chosen)
+
+
+def rate_of(config: Stated, records: int) -> float:
+    """Returns the learning rate that follows from the noise of a run.
+
+    Args:
+        config: with all other settings, and its noise, if there is any.
+        records: number of all parties' training records, or persons; public.
+    """
+    noise, summands = config.noise_multiplier, config.parties + config.dealer_noise
+    if not config.private or not noise:
+        noise = calibrate_noise(
+            epsilon=WITHOUT_NOISE,
+            delta=1 / (10 * max(records, 10)),
+            sample_rate=config.sample_rate,
+            steps=config.steps,
+        )
+    wider = noise_without(summands, 0, config.colluders, config.noise_shares)
+    moved = noise * config.max_grad_norm * wider * math.sqrt(float((response(config) ** 2).sum()))
+    target = ONE_OUTPUT if config.outputs == 1 else SEVERAL
+    return float(f"{target * config.sample_rate * records / moved:.4g}")
+
+
+def _whitens(config: Stated) -> bool:
+    """Whether features are whitened: of images, where there is noise that its share is taken of."""
+    known = config.private and config.epsilon is not None
+    return config.data_kind == "images" and known and not is_file(config.init)
+
+
+def _has_one_output(config: Stated) -> bool:
+    """Whether two classes are learnt as one output, which is half the words."""
+    free = config.class_weights is None and config.init not in CHOSEN_BY_COUNTS
+    sums = config.loss in ("sigmoid", "hard-sigmoid") and not is_file(config.init)
+    return config.classes == 2 and config.data_kind != "images" and free and sums
