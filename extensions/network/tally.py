@@ -182,7 +182,8 @@ def summary(ring: Ring, sums: Share, classes: int, records: int, *, hidden: bool
 
 def uncentred(sums: Reals, records: int) -> Reals:
     """Returns opened sums of two classes with what `summary` took from each of so many records."""
-    return sums + records * np.array([*[1 / 4] * 4, 1 / 2, *[0.0] * (len(sums) - 5)])
+    taken: Reals = np.array([*[1 / 4] * 4, 1 / 2, *[0.0] * (len(sums) - 5)])
+    return sums + records * taken
 
 
 def area_unit(records: int) -> int:

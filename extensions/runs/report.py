@@ -154,6 +154,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "noise_multiplier_whiten": config.noise_multiplier_whiten,
         "whiten_ridge": None if outcome.whitening is None else outcome.whitening.ridge,
         "sample_rate": config.sample_rate,
+        "chosen": {name: getattr(config, name) for name in config.chosen} or None,
         "init": config.init,
         "noise_multiplier_init": config.noise_multiplier_init,
         "init_steps": None if config.strategy is None else config.local_steps,
