@@ -68,6 +68,27 @@ UNSEEN = (
     Unseen("leaves", "modeldata", ("leaf_id_flavia",), "species"),
     Unseen("diamonds", "ggplot2", ("diamonds",), "cut"),
 )
+SECOND = (
+    Unseen("Mroz", "carData", ("Mroz",), "lfp"),
+    Unseen("Greene", "carData", ("Greene",), "decision"),
+    Unseen("infert", "datasets", ("infert",), "case", ("stratum", "pooled.stratum")),
+    Unseen("frogs", "DAAG", ("frogs",), "pres.abs"),
+    Unseen("gbsg", "survival", ("gbsg",), "status", ("pid", "rfstime")),
+    Unseen("affairs", "AER", ("Affairs",), "affairs", (), 0.0),
+    Unseen("lending", "modeldata", ("lending_club",), "Class"),
+    Unseen("fertility", "AER", ("Fertility2",), "morekids"),
+    Unseen("stops", "carData", ("MplsStops",), "problem", ("idNum", "date", "MDC", "lat", "long")),
+    Unseen("penguins", "palmerpenguins", ("penguins",), "species", ("year",)),
+    Unseen("jobs", "modeldata", ("hpc_data",), "class"),
+    Unseen("olive", "dslabs", ("olive",), "area", ("region",)),
+    Unseen("BEPS", "carData", ("BEPS",), "vote"),
+    Unseen("athletes", "DAAG", ("ais",), "sport"),
+    Unseen("WVS", "carData", ("WVS",), "poverty"),
+    Unseen("heating", "Ecdat", ("Heating",), "depvar", ("idcase",)),
+)
+"""Chosen likewise, after the first results and before their own, to try what these suggest: half of
+the constant for few records of two classes (the first six), a cap of the rate for large tables
+(the next three), and twice the constant for tables of several classes (the others)."""
 
 
 def read(unseen: Unseen) -> Tabular:
