@@ -17,7 +17,7 @@ OPTIONS = "options"
 """Where a report has those of its run."""
 
 _OF_ONE_RUN = (
-    *(CONFIG, "again", "report", "save", "timeout", "material"),
+    *(CONFIG, "again", "json", "verbose", "save", "timeout", "material"),
     *("checkpoint", "checkpoint_every", "resume"),
 )
 
@@ -49,12 +49,16 @@ class Again:
         }
 
     def differences(self, config: TrainConfig) -> Iterator[str]:
-        """Yields what differs from the repeated run though no option says it: data and software."""
+        """Yields what differs from the repeated run though no option says it.
+
+        Data, software, and settings that were chosen: by the same rule, of what is public now.
+        """
         manifest = self.report.get("manifest")
         then = manifest.get("run") if isinstance(manifest, dict) else None
         if not isinstance(then, dict):
             return
-        now = {**versions(()), **listed(config.facts)}
+        chosen = {name: getattr(config, name) for name in config.chosen}
+        now = {**versions(()), **listed(config.facts), **chosen}
         for name in sorted(now.keys() & then.keys()):
             if now[name] != then[name]:
                 yield f"{name} is {now[name]}; in the run that is repeated it was {then[name]}."

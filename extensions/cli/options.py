@@ -8,7 +8,7 @@ import typer
 
 from extensions.checks import check_writable
 from extensions.errors import ArgumentError
-from extensions.options import Writes
+from extensions.options import Option, Writes
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.config import Kind, TrainConfig, Usual
 from extensions.runs.model import check_free
@@ -18,6 +18,7 @@ SETTLED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data"),
     *("steps", "epochs", "lr", "sample_rate", "max_grad_norm"),
     *("momentum", "average", "bias_scale", "whiten", "one_output"),
+    *("whiten_share", "whiten_ridge", "noise_multiplier_whiten"),
     *("data_kind", "cheap", "chosen", "rows_per_unit", "class_weights"),
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
@@ -27,6 +28,19 @@ SETTLED = (
 Report = Annotated[
     Path | None, typer.Option("--json", help="Write the report to this file."), Writes()
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What is told at the end of a run.
+
+    Attributes:
+        report: write the report to this file.
+        verbose: show all of the report, and not just what came out and what it cost.
+    """
+
+    report: Annotated[Path | None, Option(name="json"), Writes()] = None
+    verbose: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +70,9 @@ class Schedule:
             else 1).
         whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
             inverse square root (default: of images, with --epsilon).
+        whiten_share: of the budget, 1 / sigma^2, what whitening takes (default 0.15).
+        whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
+        noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
         one_output: of two classes train one output alone, half the words; the model that comes of
             it has the other's too, its negative (default: of texts and tables).
     """
@@ -71,6 +88,9 @@ class Schedule:
     average: float | None = None
     bias_scale: float | None = None
     whiten: bool | None = None
+    whiten_share: float | None = None
+    whiten_ridge: float | None = None
+    noise_multiplier_whiten: float | None = None
     one_output: bool | None = None
 
     def settings(self) -> dict[str, Any]:

@@ -50,6 +50,8 @@ CHOSEN = (*Usual._fields, "features")
 
 ONCE = Usual(steps=1, sample_rate=1.0)
 """Of statistics, which are summed once, over all records."""
+PLAIN = Usual(lr=10.0)
+"""Of linear models without privacy, whose gradients nothing bounds."""
 HIDDEN = Usual()
 """Of models with hidden layers, and of Adam."""
 NUMBER = Usual(steps=40, sample_rate=1.0, max_grad_norm=0.2)
@@ -73,6 +75,8 @@ def usual(config: Stated, records: int) -> Usual:
         return (
             NUMBER if config.data_kind == "tables" else NUMBER._replace(steps=120, sample_rate=0.1)
         )
+    if not config.private:
+        return PLAIN
     few, opened = records < FEW, not config.hidden
     found = TABLE if config.data_kind == "tables" else LINEAR
     found = found._replace(whiten=_whitens(config), one_output=_has_one_output(config))
@@ -88,8 +92,8 @@ def usual(config: Stated, records: int) -> Usual:
 
 
 def follows_noise(config: Stated) -> bool:
-    """Whether the default rate follows from the noise: of a linear model without squared errors."""
-    linear = config.model == "logistic" and config.method == "pea"
+    """Whether the default rate follows from noise: of private linear models, but with squares."""
+    linear = config.model == "logistic" and config.method == "pea" and config.private
     return linear and config.optimizer == "sgd" and config.loss not in SQUARED
 
 
@@ -117,7 +121,7 @@ def rate_of(config: Stated, records: int) -> float:
         records: number of all parties' training records, or persons; public.
     """
     noise, summands = config.noise_multiplier, config.parties + config.dealer_noise
-    if not config.private or not noise:
+    if not noise:
         noise = calibrate_noise(
             epsilon=WITHOUT_NOISE,
             delta=1 / (10 * max(records, 10)),

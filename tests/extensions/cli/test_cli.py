@@ -46,7 +46,7 @@ BAD = {
     "epochs": ((*NOISE, "--epochs", -1), "epochs = -1.0"),
     "evaluate": ((*NOISE, "--evaluate", "all"), "evaluate = 'all'"),
     "seed": ((*NOISE, "--insecure-fixed-randomness", -1), "insecure_seed = -1"),
-    "delta too small": (("--epsilon", 1, "--delta", 1e-14), "delta = 1e-14"),
+    "delta too small": (("--epsilon", 1, "--delta", 1e-14, "--sample-rate", 0.1), "delta = 1e-14"),
     "neighbours": ((*NOISE, "--neighbours", "add"), "neighbours = 'add'"),
 }
 
@@ -139,7 +139,9 @@ def test_an_opened_model_is_saved_in_plaintext(tmp_path):
 
 def test_the_clear_backend_reports_the_same_keys(tmp_path):
     path = tmp_path / "report.json"
-    done = pea("train", "--backend", "clear", *NOISE, "--epochs", 0.5, "--json", path)
+    done = pea(
+        "train", "--backend", "clear", *NOISE, "--epochs", 0.5, "--sample-rate", 0.1, "--json", path
+    )
     assert done.returncode == 0, done.stderr
     report = report_of(path)
     assert (report["backend"], report["steps"], report["rounds"]) == ("clear", 5, 0)
@@ -219,7 +221,7 @@ def test_a_host_begins_before_noise_is_calibrated_which_happens_once(monkeypatch
     monkeypatch.setattr(clear_backend, "at_hand", at_hand, raising=False)
     told(planning, "calibrate_noise")
     told(clear_backend, "train")
-    wanted = ("--epsilon", 2.25, "--delta", 1e-5, "--steps", 2, "--budget", "none")
+    wanted = ("--epsilon", 2.25, "--delta", 1e-5, "--no-whiten", "--budget", "none")
     assert pea("train", "--backend", "clear", *wanted).returncode == 0
     rough_and_settled = ["calibrate_noise"] * 2
     assert happened == ["begun", *rough_and_settled, "train", "ended"]

@@ -49,13 +49,13 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
         "--label": "other", "--material": "own.material",
         "--checkpoint": "kept", "--metrics": "accuracy", "--lr-schedule": "cosine",
         "--momentum": "0.5", "--average": "0.5", "--bias-scale": "0.5", "--one-output": "",
-        "--optimizer": "adam", "--physical-rows": "64",
+        "--optimizer": "adam", "--physical-rows": "64", "--data-kind": "texts",
     }.items()},
     **{name: ({**OPEN, "--optimizer": "adam"}, value) for name, value in {
         "--beta1": "0.5", "--beta2": "0.99", "--adam-floor": "0.5",
     }.items()},
     **{"--epsilon": (PRIVATE, "2"), "--delta": (PRIVATE, "1e-6"), "--no-dp": (PRIVATE, "")},
-    **{"--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},
+    **{"--cheap": (PRIVATE, ""), "--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},
     **{"--open": (PRIVATE, "each-step"), "--method": (LINEAR, "statistics")},
     **{"--schema": (BY_SCHEMA, "other.toml"), "--text": (TEXTS, "weight")},
     **{"--epsilon-init": (LOCAL, "2"), "--init-steps": (LOCAL, "3"), "--init-lr": (LOCAL, "0.5")},
@@ -76,7 +76,7 @@ FREE = {
     **{"--key": "Meeting.key"},
     **{"--records": "Seat.records", "--budget": "Seat.budget", "--save": "RunOptions.save"},
     **{"--weights": "FeatureExtraction.weights", "--no-feature-cache": "FeatureExtraction.keep"},
-    **{"--json": "report", "--config": "config_file"},
+    **{"--json": "Ending.report", "--verbose": "Ending.verbose", "--config": "config_file"},
 }
 """Each party's own, and where it is said why."""
 
@@ -103,7 +103,7 @@ class Stating:
 @pytest.fixture
 def stated(tmp_path, monkeypatch) -> Any:
     """Returns what a party states that is given these options; its noise is left unsettled."""
-    monkeypatch.setattr(TrainConfig, "resolved", lambda config: config)
+    monkeypatch.setattr(TrainConfig, "resolved", lambda config, **_: config)
     monkeypatch.setattr(training, "find_for", lambda *_: Stating())
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kept").mkdir()
