@@ -5,9 +5,11 @@ them above 0, so that noise shifts none of them; only what is told of them is cu
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from extensions.network.tally import BITS, SHOWN, area_unit, deviation, kind_of, signs, uncentred
 from extensions.ring.fixed_point import Reals
@@ -17,12 +19,22 @@ KEYS = (
     *("auc", "auc_interval", "auc_interval_population"),
     *("brier", "brier_interval", "brier_skill", "brier_skill_interval"),
     *("recall", "recall_interval", "precision", "precision_interval"),
+    *("prevalence", "prevalence_interval"),
+    *("recall_at_prevalence", "recall_at_prevalence_interval"),
     *("rmse", "rmse_of_mean", "r2", "r2_interval"),
 )
 _GAIN = "above_majority_interval_population"
 Z = 1.959964
 """Deviations of a normal variable that 95 % of its draws lie within."""
+_Z_OF_FOUR = 2.241403
+"""Those that 98.75 % of its draws lie below: of four such limits all hold in 95 % of cases."""
+_TRY = (
+    "Hold out more records, count them with less noise, or train on more records or with a larger "
+    "epsilon."
+)
 Interval = list[float]
+Told = tuple[float | None, Interval | None]
+"""A measure, and its interval."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +58,41 @@ class Ratio:
     inverse: float | None = None
 
     @property
-    def value(self) -> float | None:
-        """The ratio, to which noise of the second number adds nothing on average; None below 0."""
-        if self.whole <= 0:
-            return None
+    def estimate(self) -> float:
+        """The ratio, to which noise of the second number adds nothing on average."""
         inverse = self.inverse or inverse_of(self.whole, math.sqrt(self.below))
         slope = self.shared / self.below if self.below else 0.0
         return slope + (self.part - slope * self.whole) * inverse
 
-    def interval(self, low: float, high: float) -> Interval | None:
+    @property
+    def value(self) -> float | None:
+        """What is told of it; None where the second number is not above 0, for all that is seen."""
+        return self.estimate if self.whole > 0 else None
+
+    @property
+    def told(self) -> Told:
+        """What is said of a ratio in 0..1."""
+        value = self.value
+        return None if value is None else _cut(value, 0.0, 1.0), self.interval(0.0, 1.0)
+
+    def interval(self, low: float, high: float, z: float = Z) -> Interval | None:
         """Returns Fieller's 95 % interval, cut to a range; None without noise.
 
         All of the range where the second number is not told from 0.
+
+        Args:
+            low: the least value of the range.
+            high: the largest one.
+            z: deviations to either side; of 95 % by default.
 
         Source:
             Fieller, J. R. Stat. Soc. B 16, 1954.
         """
         if not self.noise:
             return None
-        square = self.whole**2 - Z**2 * self.below
-        middle = self.part * self.whole - Z**2 * self.shared
-        root = middle**2 - square * (self.part**2 - Z**2 * self.noise)
+        square = self.whole**2 - z**2 * self.below
+        middle = self.part * self.whole - z**2 * self.shared
+        root = middle**2 - square * (self.part**2 - z**2 * self.noise)
         if square <= 0 or self.whole <= 0 or root < 0:
             return [low, high]
         ends = ((middle + sign * math.sqrt(root)) / square for sign in (-1, 1))
@@ -106,7 +132,9 @@ def quality(
         accuracy; majority: that of always saying the most frequent class; recall: accuracy of each
         class; precision: how often what is said to be of a class is; auc: the area under the ROC
         curve, where scores of one bin count half; brier: the mean squared error of probabilities;
-        brier_skill: by which part it is less than that of always saying the classes' frequencies.
+        brier_skill: by which part it is less than that of always saying the classes' frequencies;
+        prevalence: these frequencies; recall_at_prevalence: the part of a class that is among the
+        records with the highest scores for it, as many as it has, and so both recall and precision.
         Of a regression rmse, the root of the mean squared error, and rmse_of_mean, that of always
         saying the held-out records' mean, in the target's unit; and r2, by which part the mean
         squared error is less than theirs.
@@ -125,7 +153,12 @@ def quality(
         return Counts(sums.reshape(2, classes), records, sigma).measures(facts)
     sums = uncentred(sums, records)
     found = Counts(sums[:4].reshape(2, 2), records, sigma)
-    return found.measures(facts) | found.precision(facts) | _scores(sums[4:], found)
+    return {
+        **found.measures(facts),
+        **found.of_two(facts),
+        **_scores(sums[4:], found),
+        **_by_class("recall_at_prevalence", at_prevalence(sums[5:], found), facts),
+    }
 
 
 def accuracy_of(right: float, records: int, noise: float) -> dict[str, Any]:
@@ -151,26 +184,34 @@ def doubts(report: Mapping[str, Any]) -> list[str]:
     """
     lines = []
     chance, gain = report.get("auc_interval_population"), report.get(_GAIN)
-    if chance is not None and chance[0] <= 0.5:
+    ranks = chance is not None and chance[0] > 0.5
+    if chance is not None and not ranks:
         lines.append(
             "the model is not shown to rank better than chance: its area under the ROC curve is in "
-            f"{chance[0]:.2f}..{chance[1]:.2f} (95 %). Hold out more records, count them with less "
-            "noise, or train on more records or with a larger epsilon."
+            f"{chance[0]:.2f}..{chance[1]:.2f} (95 %). {_TRY}"
         )
     if gain is not None and gain[0] <= 0:
         lines.append(
             f"accuracy {report['accuracy']:.3f} is not shown to beat {report['majority']:.3f}, "
-            "that of always saying the most frequent class. If the area under the ROC curve is "
-            "above 0.5, choose by the scores of `pea predict`, at another threshold than 1/2."
+            "that of always saying the most frequent class. "
+            + (_instead(report) if ranks else _TRY)
         )
-    if report.get("r2") is not None:
-        low, _ = report.get("r2_interval") or [report["r2"], 1.0]
-        if low <= 0:
-            lines.append(
-                f"r2 {report['r2']:.3f} is not shown to be above 0, that of always saying the "
-                "mean. Hold out more records, count them with less noise, or train on more."
-            )
+    value, interval = report.get("r2"), report.get("r2_interval")
+    if (value or interval) is not None and (interval or [value])[0] <= 0:
+        told = "r2" if value is None else f"r2 {value:.3f}"
+        lines.append(f"{told} is not shown to be above 0, that of always saying the mean. {_TRY}")
     return lines
+
+
+def _instead(report: Mapping[str, Any]) -> str:
+    """How to use a model that ranks, but says nothing else than the most frequent class."""
+    shares, found = report["prevalence"], report["recall_at_prevalence"]
+    rare = min(shares, key=shares.__getitem__)
+    return (
+        f"But it ranks: choose as {rare} the {shares[rare]:.1%} of records with the highest scores "
+        "of `pea predict` for it, instead of those above 1/2, and recall and precision are "
+        f"{found[rare] or 0.0:.3f}."
+    )
 
 
 def half_width(records: int, noise: float, share: float, *, hidden: bool) -> float:
@@ -217,27 +258,32 @@ class Counts:
         found[_GAIN] = [(above - half) / n, (above + half) / n]
         return found | self._ratios("recall", self.each, facts)
 
-    def precision(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns that of each of two classes."""
-        return self._ratios("precision", self.right + self.wrong[::-1], facts)
+    def of_two(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns precision and prevalence of each of two classes."""
+        parts = [Ratio(float(each), self.records, self.sigma**2).told for each in self.each]
+        said = self.right + self.wrong[::-1]
+        return self._ratios("precision", said, facts) | _by_class("prevalence", parts, facts)
 
     def _ratios(self, name: str, wholes: Reals, facts: Mapping[str, Any]) -> dict[str, Any]:
         """What part of sums of two counts the first is, which was predicted right."""
-        values: dict[str, float | None] = {}
-        intervals: dict[str, Interval | None] = {}
-        variance = self.sigma**2
-        for own, right, whole in zip(_names(len(wholes), facts), self.right, wholes, strict=True):
-            ratio = Ratio(
-                float(right),
-                float(whole),
-                variance * (1 - 1 / self.cells),
-                variance * (2 - 4 / self.cells),
-                variance * (1 - 2 / self.cells),
-            )
-            value = ratio.value
-            values[own] = None if value is None else _cut(value, 0.0, 1.0)
-            intervals[own] = ratio.interval(0.0, 1.0)
-        return {name: values, f"{name}_interval": intervals if self.sigma else None}
+        part, whole, shared = (
+            self.sigma**2 * (1 - 1 / self.cells),
+            self.sigma**2 * (2 - 4 / self.cells),
+            self.sigma**2 * (1 - 2 / self.cells),
+        )
+        pairs = zip(self.right, wholes, strict=True)
+        ratios = [Ratio(float(one), float(both), part, whole, shared) for one, both in pairs]
+        return _by_class(name, [each.told for each in ratios], facts)
+
+
+def _by_class(name: str, told: Sequence[Told], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A measure of each class by its name, and the intervals, where there is noise."""
+    names, (values, intervals) = _names(len(told), facts), zip(*told, strict=True)
+    known = None not in intervals
+    return {
+        name: dict(zip(names, values, strict=True)),
+        f"{name}_interval": dict(zip(names, intervals, strict=True)) if known else None,
+    }
 
 
 def _names(classes: int, facts: Mapping[str, Any]) -> list[str]:
@@ -252,13 +298,11 @@ def _scores(sums: Reals, found: Counts) -> dict[str, Any]:
     n, sigma = found.records, found.sigma
     errors = Ratio(float(sums[0]), n, sigma**2)
     against = _over_pairs(found, n * float(sums[0]), (n * sigma) ** 2)
-    part = against.interval(0.0, math.inf)
     return {
         **_area(area(sums[1:], found), found),
         "brier": _cut(float(sums[0]) / n, 0.0, 1.0),
         "brier_interval": errors.interval(0.0, 1.0),
-        "brier_skill": None if against.value is None else 1 - against.value,
-        "brier_skill_interval": None if part is None else [1 - part[1], 1 - part[0]],
+        **_less_than_one("brier_skill", against),
     }
 
 
@@ -276,11 +320,11 @@ def area(sums: Reals, found: Counts) -> Ratio:
     """Returns the area less 1/2 as a ratio to the number of pairs, uncut.
 
     Args:
-        sums: what follows the sum of squared errors.
+        sums: what follows the sum of squared errors; of a public model's scores counts by bin.
         found: numbers of records, and the noise.
     """
     variance = found.sigma**2
-    if len(sums) == 1:
+    if len(sums) == 2:
         unit = (1 << BITS) / area_unit(found.records)
         twice, noise = float(sums[0]) * unit, variance * unit**2
     else:
@@ -316,6 +360,57 @@ def _area(ratio: Ratio, found: Counts) -> dict[str, Any]:
     }
 
 
+def at_prevalence(sums: Reals, found: Counts) -> list[Told]:
+    """Returns which part of each class is among the records with the highest scores for it.
+
+    Of as many records as are of the class.
+
+    Args:
+        sums: as of `area`.
+        found: numbers of records, and the noise.
+    """
+    if len(sums) == 2:
+        # As many of either class are missed, so that both parts follow from how many are right.
+        missed, variance = found.records / 2 - float(sums[1]), found.sigma**2
+        return [
+            Ratio(each - missed, each, 2 * variance, variance, variance).told
+            for each in map(float, found.each)
+        ]
+    zero, one = sums.reshape(2, SHOWN)
+    wholes = map(float, found.each)
+    pairs = ((zero, one), (one[::-1], zero[::-1]))
+    return [_among(*pair, each, found) for pair, each in zip(pairs, wholes, strict=True)]
+
+
+def _among(own: Reals, other: Reals, whole: float, found: Counts) -> Told:
+    """That of one class, of noisy counts of its records and of others by bin, the highest first.
+
+    Its number of records is reached in one of the bins. The interval is that of all bins in which
+    it may be, from none of that bin's records to all.
+    """
+    sigma = found.sigma
+    if whole <= 0:
+        return None, [0.0, 1.0] if sigma else None
+    upto = np.array([0.0, *np.cumsum(own)[:-1], whole])
+    beyond = np.array([-whole, *np.cumsum(own + other)[:-1] - whole, found.records - whole])
+    last = int((beyond[:-1] < 0).sum())
+    low, high = beyond[last - 1 : last + 1]
+    share = _cut(-low / (high - low), 0.0, 1.0) if high > low else 0.5
+    part = (1 - share) * upto[last - 1] + share * upto[last]
+    value, _ = Ratio(part, whole, below=sigma**2).told
+    noisy = np.array([0, *range(1, SHOWN), 0])
+    apart = _Z_OF_FOUR * sigma * np.sqrt(2 * noisy + 1)
+    bins = np.flatnonzero((beyond[:-1] <= apart[:-1]) & (beyond[1:] >= -apart[1:]))
+
+    def limit(edge: int, end: int) -> float:
+        ratio = Ratio(upto[edge], whole, noisy[edge] * sigma**2, sigma**2)
+        interval = ratio.interval(0.0, 1.0, _Z_OF_FOUR)
+        return upto[edge] / whole if interval is None else interval[end]
+
+    least = min((limit(k, 0) for k in bins), default=0.0)
+    return value, [least, max((limit(k + 1, 1) for k in bins), default=1.0)]
+
+
 def _of_moments(
     sums: Reals, facts: Mapping[str, Any], records: int, sigma: float
 ) -> dict[str, Any]:
@@ -325,12 +420,23 @@ def _of_moments(
     around = spread - (centred**2 - variance) / records
     below = variance * (1 + (2 * centred / records) ** 2) + 2 * (variance / records) ** 2
     ratio = Ratio(errors, around, variance, below)
-    part, value = ratio.interval(0.0, math.inf), ratio.value
     return {
         "rmse": (high - low) * math.sqrt(max(0.0, errors / records)),
         "rmse_of_mean": (high - low) * math.sqrt(max(0.0, around / records)),
-        "r2": None if value is None else min(1.0, 1 - value),
-        "r2_interval": None if part is None else [1 - part[1], 1 - part[0]],
+        **_less_than_one("r2", ratio),
+    }
+
+
+def _less_than_one(name: str, errors: Ratio) -> dict[str, Any]:
+    """By which part errors are less than others, and the interval.
+
+    The part is None where the others are not told from 0: estimates are near 1 then, and flatter.
+    """
+    value, part = errors.value, errors.interval(0.0, math.inf)
+    known = value is not None and (part is None or part[1] < math.inf)
+    return {
+        name: min(1.0, 1 - value) if value is not None and known else None,
+        f"{name}_interval": None if part is None else [1 - part[1], 1 - part[0]],
     }
 
 

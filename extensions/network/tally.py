@@ -1,7 +1,7 @@
 """What a model makes of held-out records, as sums that say more than how often it is wrong.
 
-Few sums are opened, so that each can have little noise: of two classes six, whatever the number of
-bins in which their scores were compared.
+Few sums are opened, so that each can have little noise: of two classes seven, whatever the number
+of bins in which their scores were compared.
 """
 
 import math
@@ -24,6 +24,11 @@ Evenly, as nobody knows where the scores of a rare class lie: 0.12 apart, area a
 within 0.003 of those of the scores themselves for classes of 0.3 to 63 % of the records.
 """
 BINS = len(EDGES) + 1
+GROUPS = 17
+"""In which rows with scores of one bin are ordered, by their place modulo this.
+
+A prime, so that files in which classes alternate have both in each group.
+"""
 _SHOWN_EDGES = range(17, len(EDGES) - 17, 2)
 SHOWN = len(_SHOWN_EDGES) + 1
 """Bins of a public model's scores, which are opened themselves: fewer, as each has noise."""
@@ -40,7 +45,7 @@ def kind_of(classes: int) -> Kind:
 
 def cells(classes: int) -> int:
     """Returns the number of sums that `tally` makes."""
-    return {"moments": 3, "bins": 2 * BINS, "classes": 2 * classes}[kind_of(classes)]
+    return {"moments": 3, "bins": 2 * BINS * GROUPS, "classes": 2 * classes}[kind_of(classes)]
 
 
 def opened_cells(classes: int, *, hidden: bool) -> int:
@@ -52,7 +57,7 @@ def opened_cells(classes: int, *, hidden: bool) -> int:
     """
     if kind_of(classes) != "bins":
         return cells(classes)
-    return 6 if hidden else 5 + 2 * SHOWN
+    return 7 if hidden else 5 + 2 * SHOWN
 
 
 def opened_bits(classes: int, frac_bits: int) -> int:
@@ -65,13 +70,19 @@ def sensitivity(classes: int) -> float:
 
     Beside a null record in its place, which moves none. With an error and a target's distance from
     1/2 that are at most 1 and 1/2, moments move by 1, 1/2 and 1/4. Of more classes a record enters
-    one count. Of two it enters one of four counts, which are opened less a quarter of their sum: it
-    moves one by 3/4 and three by -1/4, sqrt(3/4) in all; a squared error less 1/2 moves by 1/2 at
-    most; and the area's sum, or counts by bin, by 1.
+    one count.
+
+    Of two it enters one of four counts, which are opened less a quarter of their sum: it moves one
+    by 3/4 and three by -1/4, sqrt(3/4) in all. A squared error less 1/2 moves by 1/2 at most, and
+    the area's sum, or counts by bin, by 1. The last sum is half the number of records that are
+    right if the N first of an order are said to be of class 1, N the number that are. With one more
+    record of class 1 the N + 1 first are it and those from before, and it is right; or the next one
+    in the order joins them, and is right now or wrong now, while the new one is wrong. One more of
+    class 0 comes after the N first, and is right; or takes the place of the last of them, which is
+    right now or wrong now, while the new one is wrong. So it moves by 1/2, and so does the mean of
+    two orders, at most. In all that is sqrt(3/4 + 1/4 + 1 + 1/4).
     """
-    return {"moments": math.sqrt(1 + 1 / 4 + 1 / 16), "bins": math.sqrt(2.0), "classes": 1.0}[
-        kind_of(classes)
-    ]
+    return {"moments": math.sqrt(1 + 1 / 4 + 1 / 16), "bins": 1.5, "classes": 1.0}[kind_of(classes)]
 
 
 def deviation(classes: int) -> float:
@@ -104,9 +115,9 @@ def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
 
     Returns:
         Of one output the sums of (prediction - target)^2, of target - 1/2 and of its square. Of two
-        classes, for each of them in turn, how many of its rows have a score in each bin between
-        `EDGES`: the log-odds of class 1. Of more classes how many rows of each are predicted right,
-        then how many wrong.
+        classes how many rows have a score in each bin between `EDGES`, the log-odds of class 1, by
+        group and by class: (BINS, GROUPS, 2), flat. Of more classes how many rows of each are
+        predicted right, then how many wrong.
 
     Guarantees:
         Counts are exact while logits stay below 2^(61 - 2f) in magnitude; moments are right within
@@ -145,21 +156,24 @@ def summary(ring: Ring, sums: Share, classes: int, records: int, *, hidden: bool
     Returns:
         Of two classes: how many of each are predicted right, how many of each wrong, a probability
         of 1/2 being class 1, each less a quarter of all records; the sum of squared errors of the
-        probabilities, those of the bins' middles, less half of all records; and, with b_j and a_j
+        probabilities, those of the bins' middles, less half of all records; with b_j and a_j
         records of class 1 and 0 in bin j, sum_ij b_j a_i sign(j - i) / records, as often as class 1
-        has the higher score, less as often as it has the lower one. That is `area_unit` times an
-        integer, exactly. Where records are not shared a and b themselves instead, in `SHOWN` bins.
-        Else the sums as they are.
+        has the higher score, less as often as it has the lower one, which is `area_unit` times an
+        integer, exactly; and half of how many are right `at_prevalence`. Where records are not
+        shared a and b themselves instead of the last two, in `SHOWN` bins. Else the sums as they
+        are.
 
     Guarantees:
         Exact but for the middles' squares, which are rounded to the last place.
 
     Cost:
-        Of two classes a truncation and a matrix product of shares; else local.
+        Of two classes a truncation and a matrix product of shares, and that of `at_prevalence`;
+        else local.
     """
     if kind_of(classes) != "bins":
         return sums
-    (counts,) = ring.truncate([(sums, ring.frac_bits)])
+    each = sums.reshape(BINS, GROUPS, 2)
+    (counts,) = ring.truncate([(each.sum(1).T.reshape(-1), ring.frac_bits)])
     one, zero = 1 << BITS, [0] * BINS
     up = [one if j >= BINS // 2 else 0 for j in range(BINS)]
     down = [one - each for each in up]
@@ -177,7 +191,47 @@ def summary(ring: Ring, sums: Share, classes: int, records: int, *, hidden: bool
     above = ring.stack(ring.linear(counts[:BINS], order))
     (area,) = ring.matmul([(counts[BINS:].reshape(1, BINS), above.reshape(BINS, 1))])
     scaled = area.reshape(1)[0] * area_unit(records)
-    return ring.stack([*ring.linear(counts, rows), scaled])
+    right = at_prevalence(ring, each) * (1 << (BITS - 1 - ring.frac_bits))
+    return ring.stack([*ring.linear(counts, rows), scaled, right])
+
+
+def at_prevalence(ring: Ring, counts: Share) -> Share:
+    """Returns shares of how many records are right if as many as there are of class 1 are said so.
+
+    Those with the highest scores are said to be of class 1: N of them, if N records are. In a bin
+    they follow by group, in a group either those of class 0 come first or those of class 1, and
+    what is returned is the mean of both.
+
+    Args:
+        ring: the host.
+        counts: of `tally`, (BINS, GROUPS, 2), f fractional bits.
+
+    Guarantees:
+        Exact. N is not opened, nor is the score from which records are said to be of class 1.
+
+    Cost:
+        That of `Ring.select` of 2 BINS GROUPS values and one threshold, whatever the records.
+
+    Source:
+        With b and a records of class 1 and 0 in a group, and T records before it, of the N first
+        min(max(N - T, 0), b) are of class 1 if those come first, else min(max(N - T - a, 0), b). As
+        min(max(u, 0), b) = max(u, 0) - max(u - b, 0), both add up to N + sum max(N - T - a, 0) -
+        max(N - T - b, 0) over all groups, where the others cancel. Of n records n - 2 N more are
+        right, so N + sum min(N - T - b, 0) - min(N - T - a, 0).
+    """
+    zero, one = (counts[:, :, k].T for k in (0, 1))
+    groups = [[-1 if place < own else 0 for place in range(GROUPS)] for own in range(GROUPS)]
+    taken = ring.linear(zero + one, groups)
+    bins = [
+        [sign for place in range(BINS) for sign in ((-1, 0) if place > own else (0, 1))]
+        for own in range(BINS)
+    ]
+    left = ring.stack(ring.linear(counts.sum(1).reshape(-1), bins))
+    rest = ring.stack([left + each for each in taken])
+    found = ring.select(ring.stack([rest - zero, rest - one]), [0], [[1]], [])
+    (below,) = found.products
+    ends = below.sum(1).sum(1)
+    return one.sum(0).sum(0) + ends[1] - ends[0]
 
 
 def uncentred(sums: Reals, records: int) -> Reals:
@@ -227,11 +281,15 @@ def edges_of(loss: Loss, frac_bits: int) -> list[int]:
 def _bins(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
     score = logits[:, 1] - logits[:, 0]
     below = ring.less_than(score, edges_of(loss, ring.frac_bits))
-    (upto,) = ring.matmul([(below, targets)])
-    whole = targets.sum(0)
+    groups = [slice(own, None, GROUPS) for own in range(min(GROUPS, targets.shape[0]))]
+    found = ring.matmul([(below[:, rows], targets[rows]) for rows in groups])
+    sums = [targets[rows].sum(0) for rows in groups]
+    empty = GROUPS - len(groups)
+    upto = ring.stack([*found, *[found[0] * 0] * empty])
+    whole = ring.stack([*sums, *[sums[0] * 0] * empty])
     count = len(EDGES)
-    parts = [upto[0], *(upto[i] - upto[i - 1] for i in range(1, count)), whole - upto[count - 1]]
-    return ring.stack(parts).T.reshape(-1)
+    steps = (upto[:, i] - upto[:, i - 1] for i in range(1, count))
+    return ring.stack([upto[:, 0], *steps, whole - upto[:, count - 1]]).reshape(-1)
 
 
 def _moments(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:

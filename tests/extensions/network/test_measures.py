@@ -63,11 +63,17 @@ def sums_of(truth: np.ndarray, odds: np.ndarray, *, hidden: bool = True) -> np.n
     cells = [((said == k) == right)[truth == k].sum() for right in (True, False) for k in (0, 1)]
     error = np.array(squared_errors())[truth, bins].sum() / 2**BITS
     if hidden:
-        rest = [wins(truth, bins) * area_unit(len(truth)) / 2**BITS]
+        right = len(truth) - 2 * truth.sum() * (1 - at_prevalence(truth, odds))
+        rest = [wins(truth, bins) * area_unit(len(truth)) / 2**BITS, right / 2]
     else:
         shown = np.digitize(odds, EDGES[17:110:2])
         rest = [count for k in (0, 1) for count in np.bincount(shown[truth == k], minlength=SHOWN)]
     return np.array([*cells, error, *rest], dtype=float)
+
+
+def at_prevalence(truth: np.ndarray, odds: np.ndarray) -> float:
+    """Returns which part of the records with the highest scores, as many as class 1, is of it."""
+    return float(truth[np.argsort(-odds)[: truth.sum()]].mean())
 
 
 def as_opened(sums: np.ndarray, records: int) -> np.ndarray:
@@ -130,8 +136,7 @@ def test_noise_shifts_no_area(table, noise, hidden):
     found = []
     for z in sigma * points:
         cells = exact[:4] + np.array([-z, z, 0.0, 0.0])
-        value = area(exact[5:], counts_of(cells, len(truth), sigma)).value
-        found.append(0.5 + (value or 0.0))
+        found.append(0.5 + area(exact[5:], counts_of(cells, len(truth), sigma)).estimate)
     mean = np.average(found, weights=np.exp(-(points**2) / 2))
     assert mean == pytest.approx(area_of(truth, odds), abs=0.01)
 
@@ -148,9 +153,11 @@ def test_other_intervals_hold_as_well(table):
         "brier_skill": 1 - brier / float(truth.var()),
         "recall": float(said[truth == 1].mean()),
         "precision": float(truth[said].mean()) if said.sum() > 5 else None,
+        "prevalence": float(truth.mean()),
+        "recall_at_prevalence": at_prevalence(truth, odds),
     }
     held, means = dict.fromkeys(want, 0), dict.fromkeys(("accuracy", "brier"), 0.0)
-    for each in np.random.default_rng(4).normal(size=(FEW, 6)):
+    for each in np.random.default_rng(4).normal(size=(FEW, 7)):
         found = quality(as_opened(exact + deviation(2) * noise * each, n), 2, {}, n, noise)
         for name, true in want.items():
             interval = found[f"{name}_interval"]
@@ -161,6 +168,60 @@ def test_other_intervals_hold_as_well(table):
     assert min(held.values()) >= 0.92 * FEW
     if n > 400:  # of so few what is cut to 0..1 is cut often
         assert means == pytest.approx({name: want[name] for name in means}, abs=0.003)
+
+
+def part_covered(table: str, noise: float, draws: int, told: float = 1.0, **how: bool) -> float:
+    """Returns how often `recall_at_prevalence` of these records is in its interval.
+
+    Args:
+        table: of which records.
+        noise: that there is.
+        draws: of it.
+        told: by what factor what is told of it is wrong.
+        how: whether counts are in shares.
+    """
+    odds, truth = scored(table, 1)
+    exact, n, found = sums_of(truth, odds, **how), len(truth), 0
+    for each in np.random.default_rng(6).normal(size=(draws, len(exact))):
+        noisy = exact + noise * WIDER * deviation(2) * each
+        measures = quality(as_opened(noisy, n), 2, {}, n, told * noise * WIDER)
+        low, high = measures["recall_at_prevalence_interval"]["1"]
+        found += low <= at_prevalence(truth, odds) <= high
+    return found / draws
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("table", TABLES)
+def test_the_part_of_a_class_among_the_highest_is_in_its_interval(table, noise):
+    """Of a public model nearly always, as it is not known in which bin they end."""
+    assert 0.92 <= part_covered(table, noise, FEW) <= 0.99
+    assert part_covered(table, noise, 400, hidden=False) >= 0.97
+    if noise < 10.0 and table != "weak, few":  # else it is all of 0..1
+        assert part_covered(table, noise, FEW, told=0.8) < 0.92
+
+
+NUMBERS = {"few": (114, 0.25), "some": (420, 0.29), "many": (2000, 0.29)}
+"""Records, and the deviation of their targets."""
+
+
+@pytest.mark.parametrize("noise", [0.5, *NOISES, 30.0])
+@pytest.mark.parametrize("right", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("table", NUMBERS)
+def test_the_part_of_a_number_that_is_explained_is_in_its_interval(table, right, noise):
+    """More often where noise is wide: the interval has no lower end then, and no value is told."""
+    records, spread = NUMBERS[table]
+    variance = records * spread**2
+    exact, told = np.array([(1 - right) * variance, 0.1 * records, 0.0]), noise * WIDER
+    exact[2] = variance + exact[1] ** 2 / records
+    found = unknown = 0
+    for each in np.random.default_rng(7).normal(size=(FEW, 3)):
+        measures = quality(exact + told * each, 1, {}, records, told)
+        low, high = measures["r2_interval"]
+        found += low <= right <= high
+        assert (measures["r2"] is None) == (low == -math.inf)
+        unknown += low == -math.inf
+    assert found / FEW >= 0.92
+    assert found / FEW <= 0.98 or unknown > FEW / 20
 
 
 @pytest.mark.parametrize(
@@ -176,9 +237,9 @@ def test_the_area_of_all_such_records_is_in_the_wider_interval(table, noise):
         truth = np.arange(records) < draw.binomial(records, share)
         score = draw.normal(size=records) + apart * truth
         one = float(truth.sum())
-        sums = np.array([records - one, 0, 0, one, 0, 0.0])
+        sums = np.array([records - one, 0, 0, one, 0, 0.0, 0.0])
         sums[5] = wins(truth, score) * area_unit(records) / 2**BITS
-        noisy = as_opened(sums + sigma * draw.normal(size=6), records)
+        noisy = as_opened(sums + sigma * draw.normal(size=7), records)
         told = quality(noisy, 2, {}, records, noise * WIDER)
         low, high = told["auc_interval_population"]
         found += low <= wanted <= high

@@ -13,9 +13,11 @@ from extensions.network.measures import KEYS, doubts, quality
 from extensions.network.tally import (
     BINS,
     EDGES,
+    GROUPS,
     MOST_RECORDS,
     SHOWN,
     area_unit,
+    at_prevalence,
     cells,
     check_number,
     deviation,
@@ -70,14 +72,20 @@ def opened(counts: np.ndarray, classes: int, *, hidden: bool = True, rows: int =
     return decode(found, opened_bits(classes, F))
 
 
+def by_group(bins: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Returns how many records of each class there are in each bin and group."""
+    found = np.zeros((BINS, GROUPS, 2), dtype=np.int64)
+    np.add.at(found, (bins, np.arange(len(bins)) % GROUPS, truth), 1)
+    return found
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_scores_of_two_classes_are_counted_by_bin(loss, rounding):
+def test_scores_of_two_classes_are_counted_by_bin_and_group(loss, rounding):
     odds, truth = scored()
     sums = decode(counted(loss, logits_of(odds, loss), np.eye(2)[truth], rounding), F)
-    bins = np.digitize(odds, EDGES)
-    want = [np.bincount(bins[truth == k], minlength=BINS) for k in range(2)]
-    np.testing.assert_array_equal(sums.reshape(2, BINS), want)
+    want = by_group(np.digitize(odds, EDGES), truth)
+    np.testing.assert_array_equal(sums.reshape(want.shape), want)
     assert edges_of(loss, F)[len(EDGES) // 2] == 0
 
 
@@ -94,7 +102,7 @@ def middles() -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_six_sums_are_opened_of_scores_in_shares(seed):
+def test_seven_sums_are_opened_of_scores_in_shares(seed):
     odds, truth = scored(seed)
     sums = opened(counted("sigmoid", logits_of(odds, "sigmoid"), np.eye(2)[truth]), 2)
     sums = uncentred(sums, ROWS)
@@ -108,6 +116,25 @@ def test_six_sums_are_opened_of_scores_in_shares(seed):
     )
     apart = np.sign(bins[truth == 1][:, None] - bins[truth == 0][None, :]).sum()
     assert sums[5] * 2**32 == int(apart) * area_unit(ROWS)
+    assert sums[6] == right_of_the_highest(by_group(bins, truth)) / 2
+
+
+def right_of_the_highest(counts: np.ndarray) -> float:
+    """Returns how many are right if the highest are said to be of class 1, as many as there are.
+
+    Of lists, one by one: the mean of two, in each of which one class comes first in a group.
+    """
+    found = []
+    for first in (0, 1):
+        ordered = [
+            k
+            for group in counts[::-1].reshape(-1, 2)
+            for k in (first, 1 - first)
+            for _ in range(group[k])
+        ]
+        said = [place < sum(ordered) for place in range(len(ordered))]
+        found.append(sum(a == b for a, b in zip(said, ordered, strict=True)))
+    return sum(found) / 2
 
 
 def test_sums_of_a_public_model_are_by_coarser_bins():
@@ -137,6 +164,14 @@ def test_measures_are_what_their_names_say():
     assert found["auc"] == pytest.approx(area(truth, odds), abs=0.003)
     low, high = found["auc_interval_population"]
     assert low < found["auc"] < high < low + 0.15
+    assert found["prevalence"] == pytest.approx({"no": 1 - truth.mean(), "yes": truth.mean()})
+    highest = np.argsort(-odds)[: truth.sum()]
+    want = truth[highest].mean()
+    assert found["recall_at_prevalence"]["yes"] == pytest.approx(want, abs=0.01)
+    missed = (1 - want) * truth.sum()
+    assert found["recall_at_prevalence"]["no"] == pytest.approx(
+        1 - missed / (1 - truth).sum(), abs=0.01
+    )
     chance = 1 / (1 + np.exp(-odds))
     assert found["brier"] == pytest.approx(np.mean((chance - truth) ** 2), abs=0.001)
     skill = 1 - found["brier"] / truth.var()
@@ -145,6 +180,7 @@ def test_measures_are_what_their_names_say():
     assert quality(opened(flat, 2), 2, NAMES, ROWS)["brier_skill"] < skill - 0.05
     public = quality(opened(counts, 2, hidden=False), 2, NAMES, ROWS)
     assert public["auc"] == pytest.approx(found["auc"], abs=0.005)
+    assert public["recall_at_prevalence"] == pytest.approx(found["recall_at_prevalence"], abs=0.03)
     assert all(public[name] == found[name] for name in ("accuracy", "brier", "recall"))
 
 
@@ -155,6 +191,7 @@ def test_a_model_that_knows_nothing_has_the_majority_and_half_the_area():
     assert (found["accuracy"], found["majority"], found["auc"]) == (0.9, 0.9, 0.5)
     assert found["recall"] == {"0": 1.0, "1": 0.0}
     assert found["precision"] == {"0": 0.9, "1": None}
+    assert found["recall_at_prevalence"] == pytest.approx(found["prevalence"], abs=0.03)
     assert len(doubts(found)) == 2
 
 
@@ -166,9 +203,11 @@ def test_noise_leaves_measures_in_their_range(hidden):
         found = quality(sums, 2, {}, 10, 7.0)
         assert all(0 <= found[name] <= 1 for name in ("accuracy", "majority", "brier"))
         assert found["auc"] is None or 0 <= found["auc"] <= 1
+        by_class = (found[f"{name}_interval"] for name in ("recall_at_prevalence", "prevalence"))
+        intervals = [interval for both in by_class for interval in both.values()]
         for name in ("accuracy_interval", "auc_interval", "auc_interval_population"):
-            low, high = found[name]
-            assert 0 <= low <= high <= 1
+            intervals.append(found[name])
+        assert all(0 <= low <= high <= 1 for low, high in intervals)
         as_json(found)
 
 
@@ -211,20 +250,21 @@ def test_one_record_moves_all_sums_by_no_more_than_is_accounted(classes):
     assert kind_of(classes) == {1: "moments", 5: "classes"}[classes]
 
 
+BIN = st.sampled_from((0, 1, 63, 64, 90, BINS - 1))
+PLACES = st.tuples(BIN, st.sampled_from((0, 1, GROUPS - 1)), st.integers(0, 1))
+
+
 @pytest.mark.parametrize("hidden", [True, False])
 @PROPERTY
 @given(data=st.data())
 def test_one_record_of_two_classes_moves_all_sums_by_no_more_than_is_accounted(hidden, data):
     """Whatever the others are; a null record moves none, and one for another moves twice as far."""
-    places = st.tuples(st.integers(0, 1), st.sampled_from((0, 1, 63, 64, 90, BINS - 1)))
-    others = data.draw(st.lists(places, max_size=30))
+    others = data.draw(st.lists(PLACES, max_size=30))
     rows = len(others) + 1
-    counts = np.zeros((2, BINS), dtype=np.int64)
-    for place in others:
-        counts[place] += 1 << F
+    counts = counts_at(others)
     without = opened(counts.reshape(-1), 2, rows=rows, hidden=hidden)
     moved = []
-    for place in data.draw(st.tuples(places, places)):
+    for place in data.draw(st.tuples(PLACES, PLACES)):
         more = counts.copy()
         more[place] += 1 << F
         moved.append(opened(more.reshape(-1), 2, rows=rows, hidden=hidden) - without)
@@ -234,11 +274,31 @@ def test_one_record_of_two_classes_moves_all_sums_by_no_more_than_is_accounted(h
     assert deviation(2) == sensitivity(2)
 
 
+def counts_at(places: list[tuple[int, int, int]]) -> np.ndarray:
+    """Returns counts of records with these bins, groups and classes."""
+    counts = np.zeros((BINS, GROUPS, 2), dtype=np.int64)
+    for place in places:
+        counts[place] += 1 << F
+    return counts
+
+
+@PROPERTY
+@given(data=st.data())
+def test_one_record_moves_how_many_of_the_highest_are_right_by_one_at_most(data):
+    """One class first, as the other, moves it by one exactly; the mean of both by no more."""
+    counts = counts_at(data.draw(st.lists(PLACES, max_size=40)))
+    ring = ClearRing(F, rounding="extreme")
+    without = int(at_prevalence(ring, counts)) >> F
+    assert without == right_of_the_highest(counts >> F)
+    counts[data.draw(PLACES)] += 1 << F
+    assert abs((int(at_prevalence(ring, counts)) >> F) - without) <= 1
+
+
 def test_that_bound_is_near_what_a_record_moves():
-    counts = np.zeros((2, BINS), dtype=np.int64)
-    counts[0, 0] = 999 << F
+    counts = np.zeros((BINS, GROUPS, 2), dtype=np.int64)
+    counts[0, 0, 0] = 999 << F
     without = opened(counts.reshape(-1), 2, rows=1000, hidden=True)
-    counts[1, BINS - 1] += 1 << F
+    counts[BINS - 1, 0, 1] += 1 << F
     moved = opened(counts.reshape(-1), 2, rows=1000, hidden=True) - without
     assert float(np.linalg.norm(moved)) == pytest.approx(sensitivity(2), rel=0.001)
 
@@ -247,10 +307,11 @@ def test_so_many_records_that_sums_leave_the_ring_are_refused():
     check_number(MOST_RECORDS // 3, 3)
     with pytest.raises(ArgumentError, match="number of held-out records"):
         check_number(MOST_RECORDS // 3 + 1, 3)
-    counts = np.zeros((2, BINS), dtype=np.int64)
-    counts[0, 0] = counts[1, -1] = (MOST_RECORDS // 2) << F
+    counts = np.zeros((BINS, GROUPS, 2), dtype=np.int64)
+    counts[0, 0, 0] = counts[-1, -1, 1] = (MOST_RECORDS // 2) << F
     sums = opened(counts.reshape(-1), 2, rows=MOST_RECORDS)
-    assert quality(sums, 2, {}, MOST_RECORDS)["auc"] == 1.0
+    found = quality(sums, 2, {}, MOST_RECORDS)
+    assert (found["auc"], found["recall_at_prevalence"]) == (1.0, {"0": 1.0, "1": 1.0})
     assert np.abs(sums).max() < 2.0**30
 
 

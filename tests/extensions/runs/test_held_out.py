@@ -71,7 +71,7 @@ def outputs_of(config: TrainConfig) -> tuple[Outputs, Any]:
 @pytest.mark.parametrize("changes", [{}, PUBLIC], ids=["hidden", "public"])
 @pytest.mark.parametrize("frac_bits", [16, 20])
 def test_sums_have_the_noise_that_intervals_are_of(changes, frac_bits):
-    """In six sums, or 101; a fifth more would be found, but for one in 10^9 cases."""
+    """In seven sums, or 101; a fifth more would be found, but for one in 10^9 cases."""
     noisy = replace(CONFIG, frac_bits=frac_bits, count_noise=3.0, **changes).resolved()
     exact = replace(noisy, evaluate="mpc")
     sums = {}
