@@ -18,6 +18,7 @@ from crypten_ext import compat  # noqa: E402
 compat.apply()
 
 from crypten_ext import nn  # noqa: E402
+from crypten_ext.defaults import defaults  # noqa: E402
 from crypten_ext.evaluation import count_correct  # noqa: E402
 from crypten_ext.nn import optim  # noqa: E402
 from crypten_ext.nn.batches import poisson_batches, share_records  # noqa: E402
@@ -28,11 +29,14 @@ from crypten_ext.registry import disable, enable, is_enabled  # noqa: E402
 from crypten_ext.run.checkpoints import Checkpoints  # noqa: E402
 from crypten_ext.run.whitening import whiten  # noqa: E402
 from extensions import __version__  # noqa: E402
+from extensions.runs.config.scripts import calibrate_noise  # noqa: E402
 
 __all__ = [
     "Checkpoints",
     "__version__",
+    "calibrate_noise",
     "count_correct",
+    "defaults",
     "disable",
     "enable",
     "gaussian_noise",

@@ -182,19 +182,24 @@ def plan_of(
         private=config.private,
     )
     if reached:
-        bound = largest_weight(config, network, plan)
-        try:
-            shapes = network.shapes(max_feature_norm=norm, max_weight_norm=bound)
-            plan = replace(plan, layers=shapes)
-        except ArgumentError as error:
-            error.add_note(
-                f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not "
-                "cut with them: lower the learning rate, the momentum, the number of steps, or the "
-                "norm of the start."
-            )
-            raise
+        plan = _uncut(config, network, plan)
     plan.check_moved(_moved(config, plan), config.steps, config.max_weight_norm)
     return plan
+
+
+def _uncut(config: Settings, network: Network, plan: StepPlan) -> StepPlan:
+    """Returns the plan with bounds of residuals that nothing cuts, as long as weights may get."""
+    bound = largest_weight(config, network, plan)
+    try:
+        shapes = network.shapes(max_feature_norm=config.max_feature_norm, max_weight_norm=bound)
+        return replace(plan, layers=shapes)
+    except ArgumentError as error:
+        error.add_note(
+            f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not cut "
+            "with them: lower the learning rate, the momentum, the number of steps, or the norm of "
+            "the start."
+        )
+        raise
 
 
 def _moved(config: Settings, plan: StepPlan) -> float:
