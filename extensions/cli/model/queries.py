@@ -1,5 +1,6 @@
 """The commands of `pea` about a trained model: what it says of records, and in which format."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from extensions.cli.model.recipe import GivenFeatures, as_in_training
 from extensions.cli.model.shares import OwnRows, Party
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.options import Writes
+from extensions.options import Option, Writes
 from extensions.owners.data import Columns, is_table, read_unlabelled
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model import (
@@ -30,6 +31,8 @@ from extensions.runs.options import Meeting
 Model = Annotated[Path, typer.Option(help="model.npz of `pea train --evaluate opened --save`.")]
 Text = Annotated[str | None, typer.Option(help="Column of texts, if not that of the training.")]
 
+_Ids = Mapping[str, Sequence[str]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
@@ -44,6 +47,7 @@ class Query:
             compute on this machine; or this party's file alone, and the others are started with
             theirs.
         owner: whose the records are, with a folder of shares.
+        known_by: column of a table by which its owner knows each record; the predictions keep it.
     """
 
     records: Path | None = None
@@ -51,6 +55,7 @@ class Query:
     model: Path | None = None
     shares: Path | None = None
     owner: int = 0
+    known_by: Annotated[str | None, Option(name="id")] = None
 
     def check(self) -> None:
         """Returns only if there is one model, and records if there is an answer.
@@ -70,6 +75,8 @@ class Query:
             allowed = "both given; both left out only by a party that brings its share alone"
             given = (_text(self.records), _text(self.out))
             raise ArgumentError("records, out", given, allowed)
+        if self.known_by is not None and self.records is None:
+            raise ArgumentError("id", self.known_by, "given with --records")
 
 
 def predict(
@@ -87,26 +94,22 @@ def predict(
     if query.shares is None:
         assert query.model is not None
         opened = read_opened(query.model)
-        header, features = opened.header, None
-        if query.records is not None:
-            features = features_for(header, query.records, given, text)
-            _write(header, logits_of(opened, features), query.out)
+        features, ids = _asked(opened.header, query, given, text)
+        _write(opened.header, logits_of(opened, features), query.out, ids)
         return
     party = Party(query.shares, meeting, computing)
-    features = None
-    if query.records is not None:
-        features = features_for(party.header, query.records, given, text)
-        check_width(party.header, features)
-    own = {} if features is None else {query.owner: OwnRows(x=features)}
-    found = party.ask(Request(task="predict"), own)
-    if features is not None:
-        answer = found[query.owner if meeting is None else 0]
-        _write(party.header, answer["logits"], query.out)
+    if query.records is None:
+        party.ask(Request(task="predict"), {})
+        return
+    features, ids = _asked(party.header, query, given, text)
+    check_width(party.header, features)
+    found = party.ask(Request(task="predict"), {query.owner: OwnRows(x=features)})
+    _write(party.header, found[query.owner if meeting is None else 0]["logits"], query.out, ids)
 
 
-def _write(header: Header, logits: Reals, out: Path | None) -> None:
+def _write(header: Header, logits: Reals, out: Path | None, ids: _Ids) -> None:
     assert out is not None
-    typer.echo(f"{write_predictions(header, logits, out)} {len(logits)} records")
+    typer.echo(f"{write_predictions(header, logits, out, ids)} {len(logits)} records")
 
 
 def _text(path: Path | None) -> str | None:
@@ -123,23 +126,29 @@ def export(
     typer.echo(f"{path} {path.stat().st_size} bytes")
 
 
-def features_for(header: Header, records: Path, given: GivenFeatures, text: str | None) -> Reals:
-    """Returns the features that a model takes of an owner's records.
+def _asked(
+    header: Header, query: Query, given: GivenFeatures, text: str | None
+) -> tuple[Reals, _Ids]:
+    """Returns the features that a model takes of an owner's records, and their identifiers.
 
     Args:
         header: of the model.
-        records: file of the records.
-        given: how they are extracted here.
+        query: with the file of the records.
+        given: how features are extracted here.
         text: column of a table's texts, if records are texts.
 
     Raises:
         ArgumentError: other records than the model takes, or of `as_in_training`.
         MissingExtraError: what the extractor needs is not installed.
     """
+    assert query.records is not None
+    records = query.records
     extraction = as_in_training(header, given)
     Columns(text=text).check(tables=is_table(records), schema=header.schema is not None)
     text = text or header.text
-    own = read_unlabelled(records, columns=header.columns, text=text, schema=header.schema)
+    own = read_unlabelled(
+        records, columns=header.columns, text=text, schema=header.schema, known_by=query.known_by
+    )
     console.clipped(own.clipped)
     with console.counted("features of record", shown=header.features != "raw") as show:
-        return extraction.rows(own.x, lambda done: show(done, len(own.x)))
+        return extraction.rows(own.x, lambda done: show(done, len(own.x))), own.ids

@@ -164,26 +164,42 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
     return TableRecords(x=x, labels=labels, columns=tuple(table))
 
 
-def read_features(path: Path, names: Sequence[str]) -> Raw:
+def features_in(path: Path, table: Table, names: Sequence[str]) -> Raw:
     """Returns the numbers of a table's columns, found by their names, without labels.
 
-    Raises:
-        ArgumentError: as `read_cells`; no such column, or a value that is missing or no number.
-        MissingExtraError: as `read_cells`.
-    """
-    return _numbers(path, read_cells(path), names, "The model has no schema for other values.")
-
-
-def read_texts(path: Path, name: str) -> Raw:
-    """Returns the texts of a table's column, without labels.
+    Args:
+        path: of the table.
+        table: as `read_cells` reads it.
+        names: of the columns.
 
     Raises:
-        ArgumentError: as `read_cells`; no such column, or a missing text.
-        MissingExtraError: as `read_cells`.
+        ArgumentError: no such column, or a value that is missing or no number.
     """
-    cells = _column(path, read_cells(path), name)
+    return _numbers(path, table, names, "The model has no schema for other values.")
+
+
+def texts_in(path: Path, table: Table, name: str) -> Raw:
+    """Returns the texts of a table's column, without labels; as `features_in`.
+
+    Raises:
+        ArgumentError: no such column, or a missing text.
+    """
+    cells = _column(path, table, name)
     with naming(path):
         return _texts(name, cells)
+
+
+def ids_in(path: Path, table: Table, name: str) -> list[str]:
+    """Returns the values of a table's column as they are written, as `features_in`; "" for none.
+
+    Raises:
+        ArgumentError: no such column, or one of values that have no text.
+    """
+    if name not in table:
+        raise ArgumentError("id", name, f"a column of {path.name}: {listed(table)}")
+    if any(type(cell) is object for cell in table[name]):
+        raise ArgumentError("id", name, "a column of texts, numbers, dates or times")
+    return ["" if cell is None else str(cell) for cell in table[name]]
 
 
 @contextmanager

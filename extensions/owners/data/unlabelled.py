@@ -9,7 +9,14 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.npz import read_npz
 from extensions.owners.data.records import Raw, kind_of
-from extensions.owners.data.tables import is_table, naming, read_cells, read_features, read_texts
+from extensions.owners.data.tables import (
+    features_in,
+    ids_in,
+    is_table,
+    naming,
+    read_cells,
+    texts_in,
+)
 from extensions.owners.schema import Schema, encode_features
 
 ARRAYS = ("x", "test_x")
@@ -24,14 +31,21 @@ class Unlabelled:
         x: the records.
         clipped: number of values that were clipped to a schema's ranges, by column; its owner's
             alone.
+        ids: the column of identifiers, by its name; empty without one.
     """
 
     x: Raw
     clipped: Mapping[str, int] = field(default_factory=dict)
+    ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def read_unlabelled(
-    path: Path, *, columns: Sequence[str], text: str | None, schema: Schema | None
+    path: Path,
+    *,
+    columns: Sequence[str],
+    text: str | None,
+    schema: Schema | None,
+    known_by: str | None = None,
 ) -> Unlabelled:
     """Returns the records of a file, all of them and in its order.
 
@@ -41,24 +55,29 @@ def read_unlabelled(
         columns: names of the numbers of a table, in the order of a model's features.
         text: column of a table's texts; None where records are numbers.
         schema: by which a table is read, if by any.
+        known_by: column of a table's identifiers, which may be one of the model's, too.
 
     Raises:
-        ArgumentError: no such file, or one that is damaged or holds other records.
+        ArgumentError: no such file, one that is damaged or holds other records, or identifiers
+            that it does not have.
         MissingExtraError: a .parquet file, and pyarrow is not installed.
     """
     if not is_table(path):
+        if known_by is not None:
+            allowed = "left out, except for a .csv or .parquet file"
+            raise ArgumentError("id", known_by, allowed, "An .npz file has no named columns.")
         return Unlabelled(x=_read_array(path))
-    if schema is not None:
-        table = read_cells(path, schema.separator)
-        with naming(path):
-            x, clipped = encode_features(schema, table)
-        return Unlabelled(x=x, clipped=clipped)
-    if text is not None:
-        return Unlabelled(x=read_texts(path, text))
-    if not columns:
+    if schema is None and text is None and not columns:
         allowed = "an .npz file; or a table, with --text COLUMN, of texts"
         raise ArgumentError("records", str(path), allowed, "The model names no columns.")
-    return Unlabelled(x=read_features(path, columns))
+    table = read_cells(path, "," if schema is None else schema.separator)
+    ids = {} if known_by is None else {known_by: ids_in(path, table, known_by)}
+    if schema is not None:
+        with naming(path):
+            x, clipped = encode_features(schema, table)
+        return Unlabelled(x=x, clipped=clipped, ids=ids)
+    x = features_in(path, table, columns) if text is None else texts_in(path, table, text)
+    return Unlabelled(x=x, ids=ids)
 
 
 def _read_array(path: Path) -> Raw:

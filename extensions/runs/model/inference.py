@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,11 @@ from extensions.runs.model.files import OpenedModel
 from extensions.runs.model.header import Header
 
 _FRAC_BITS = 20
+APART: Reals = np.array([[0.5, -0.5], [-0.5, 0.5]])
+"""Makes of two logits half of what each is above the other."""
 _AT_ONCE = 256
 """Most records whose windows lie in memory at a time."""
+NO_IDS: Mapping[str, Sequence[str]] = {}
 
 
 def logits_of(model: OpenedModel, features: Reals) -> Reals:
@@ -78,10 +82,13 @@ def check_width(header: Header, features: Reals) -> None:
 def scores_of(loss: Loss, logits: Reals) -> Reals:
     """Returns probabilities (records, classes).
 
-    Those of "softmax" sum to 1 in each row; those of "sigmoid" and "hard-sigmoid" tell each class
-    from all others. "squared" and "least-squares" say a target's place in its range, 0..1, or a
-    class's share.
+    Those of two classes sum to 1 in each row, and are those of half the difference of the logits:
+    with it `extensions.network.tally.edges_of` counts a record, and its sign is the prediction.
+    Of more classes those of "softmax" sum to 1, and those of the other losses tell each class from
+    all others. Of one output "squared" and "least-squares" say a target's place in its range, 0..1.
     """
+    if logits.shape[1] == 2:
+        logits = logits @ APART
     scores: Reals
     match loss:
         case "softmax":
@@ -96,30 +103,38 @@ def scores_of(loss: Loss, logits: Reals) -> Reals:
     return scores
 
 
-def write_predictions(header: Header, logits: Reals, path: Path) -> Path:
+def write_predictions(
+    header: Header, logits: Reals, path: Path, ids: Mapping[str, Sequence[str]] = NO_IDS
+) -> Path:
     """Writes a CSV file, readable by its owner only: a row a record, in their order.
 
-    Its columns are ``record``, counted from 1; ``prediction``, the name of the class of the largest
-    logit; and for each class its ``probability`` and its ``logit``. Where a number is learnt, just
-    record and prediction, in the target's unit.
+    Its columns are those of `ids`; ``record``, counted from 1; ``prediction``, the name of the
+    class of the largest logit; and for each class its ``probability`` and its ``logit``. Where a
+    number is learnt, just ids, record and prediction, in the target's unit.
+
+    Args:
+        header: of the model.
+        logits: of each record, (records, outputs).
+        path: of the file.
+        ids: what its owner knows each record by, under the name of the column.
     """
+    columns: list[tuple[str, Iterable[object]]] = [*ids.items()]
+    columns.append(("record", range(1, len(logits) + 1)))
+    scores = scores_of(header.spec.loss, logits)
     ends = None if header.schema is None else header.schema.target.range
     if ends is not None:
-        places = scores_of(header.spec.loss, logits)[:, 0]
-        values = ends[0] + (ends[1] - ends[0]) * places
-        numbered = [f"{number},{value}" for number, value in enumerate(values.tolist(), start=1)]
-        with durable.write(path) as file:
-            file.write("\n".join(["record,prediction", *numbered, ""]).encode())
-        return path
-    names = header.classes
-    scores = scores_of(header.spec.loss, logits)
-    kinds = [f"{kind} {name}" for kind in ("probability", "logit") for name in names]
+        values = ends[0] + (ends[1] - ends[0]) * scores[:, 0]
+        columns.append(("prediction", values.tolist()))
+    else:
+        names = header.classes
+        columns.append(("prediction", [names[best] for best in logits.argmax(axis=1)]))
+        for kind, values in (("probability", scores), ("logit", logits)):
+            for name, column in zip(names, values.T, strict=True):
+                columns.append((f"{kind} {name}", column.tolist()))
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["record", "prediction", *kinds])
-    for number, (score, logit) in enumerate(zip(scores, logits, strict=True), start=1):
-        best = names[int(np.argmax(logit))]
-        lines.writerow([number, best, *map(float, score), *map(float, logit)])
+    lines.writerow(name for name, _ in columns)
+    lines.writerows(zip(*(each for _, each in columns), strict=True))
     with durable.write(path) as file:
         file.write(text.getvalue().encode())
     return path

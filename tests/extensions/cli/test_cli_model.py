@@ -1,6 +1,7 @@
 """`pea predict` and `pea export`: from records to a model, and back to other records by it."""
 
 import csv
+import importlib
 import zipfile
 from pathlib import Path
 
@@ -88,14 +89,57 @@ def test_tables_are_read_by_the_schema_of_the_model(tmp_path, of_a_schema):
     assert not (tmp_path / "none.csv").exists()
 
 
+@pytest.mark.parametrize("known_by", ["name", "age", "number", "record"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_predictions_keep_a_column_that_identifies_records(tmp_path, of_a_schema, form, known_by):
+    """As it is written: with zeros, quotation marks, without a value, and if it is a feature."""
+    cells = {
+        "number": ["007", "1e3", "", "12345678901234567890"],
+        "name": ["x", 'a "b", c', "ü", "x"],
+        "city": ["Ulm", "Rom", "Bern", "Genf"],
+        "age": ["100", "90", "", "3"],
+        "record": ["a", "b", "c", "d"],
+    }
+    new = tmp_path / f"new.{form}"
+    if form == "csv":
+        table(new, [*cells], [[*row] for row in zip(*cells.values(), strict=True)])
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        ages = [int(age) if age else None for age in cells["age"]]
+        parquet = importlib.import_module("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({**cells, "age": ages}), new)
+    plain = predicted(tmp_path, of_a_schema, new)
+    predicted(tmp_path, of_a_schema, new, "--id", known_by)
+    with (tmp_path / "predictions.csv").open(newline="") as file:
+        titles, *rows = csv.reader(file)
+    assert titles[:3] == [known_by, "record", "prediction"]
+    assert [row[0] for row in rows] == cells[known_by]
+    assert [row[1:] for row in rows] == [[*row.values()] for row in plain]
+
+
+def test_identifiers_are_of_tables_with_that_column(tmp_path, of_a_schema):
+    new = table(tmp_path / "new.csv", ["city", "age"], [["Ulm", 100]])
+    arrays = tmp_path / "new.npz"
+    np.savez(arrays, x=np.zeros((2, 5)))
+    for records in (new, arrays):
+        out = tmp_path / "none.csv"
+        given = ("--model", of_a_schema, "--records", records, "--out", out, "--id", "name")
+        done = pea("predict", *given)
+        assert done.returncode == 1
+        assert done.stderr.startswith("pea: id = 'name'")
+        assert not out.exists()
+
+
 def test_tables_without_a_schema_are_matched_by_name(tmp_path):
     draws = np.random.default_rng(4)
     numbers = draws.uniform(-1, 1, (300, 3))
     rows = [[*row, "up" if row[1] > 0 else "down"] for row in numbers.tolist()]
     own = table(tmp_path / "own.csv", ["a", "b", "c", "side"], rows)
     model = trained(tmp_path, "--data", f"csv:{own}", "--label", "side")
-    new = table(tmp_path / "new.csv", ["c", "b", "a"], [[0.3, 0.9, 0.1], [0.3, -0.9, 0.1]])
-    assert [row["prediction"] for row in predicted(tmp_path, model, new)] == ["up", "down"]
+    rows = [["07", 0.3, 0.9, 0.1], ["7", 0.3, -0.9, 0.1]]
+    new = table(tmp_path / "new.csv", ["who", "c", "b", "a"], rows)
+    found = predicted(tmp_path, model, new, "--id", "who")
+    assert [(row["who"], row["prediction"]) for row in found] == [("07", "up"), ("7", "down")]
     lacking = table(tmp_path / "lacking.csv", ["a", "c"], [[1, 2]])
     done = pea("predict", "--model", model, "--records", lacking, "--out", tmp_path / "none.csv")
     assert "must be a table with the column 'b'" in done.stderr

@@ -12,6 +12,7 @@ import pytest
 from extensions.errors import ArgumentError
 from extensions.network.losses import LOSSES
 from extensions.network.spec import ModelSpec
+from extensions.network.tally import EDGES, edges_of
 from extensions.protocols.sums.gram import gram, pack, unit_rows
 from extensions.protocols.sums.whitening import Whitening
 from extensions.runs.config import TrainConfig
@@ -178,11 +179,34 @@ def test_predictions_name_classes_and_are_probabilities(tmp_path, loss):
         np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-12)
 
 
-def test_onnx_gives_the_same_logits(tmp_path):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_probabilities_of_two_classes_sum_to_one_and_are_those_that_are_counted(loss):
+    """A record is in the bin of its probability's log-odds, and the larger one is predicted."""
+    logits = np.random.default_rng(8).normal(0, 1, (500, 2)) + 0.4
+    scores = scores_of(loss, logits)
+    np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=0, atol=1e-12)
+    assert (scores >= 0).all()
+    np.testing.assert_array_equal(scores.argmax(axis=1), logits.argmax(axis=1))
+    within = (scores[:, 1] > 1e-6) & (scores[:, 1] < 1 - 1e-6)
+    odds = np.log(scores[within, 1] / scores[within, 0])
+    apart = (logits[:, 1] - logits[:, 0])[within]
+    places = np.digitize(apart, np.array(edges_of(loss, 40)) / 2.0**40)
+    np.testing.assert_array_equal(places, np.digitize(odds, EDGES))
+    assert len({*places}) > 20
+
+
+def test_one_output_and_its_negative_have_its_probability():
+    one = np.linspace(-3, 3, 7)
+    scores = scores_of("sigmoid", np.stack([-one, one], axis=1))
+    np.testing.assert_allclose(scores[:, 1], 1 / (1 + np.exp(-one)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_onnx_gives_the_same_logits(tmp_path, classes):
     onnx = pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
     for loss in LOSSES:
-        model = model_of(loss=loss)
+        model = model_of(loss=loss, classes=classes)
         path = export(model, "onnx", tmp_path / f"{loss}.onnx")
         logits, scores = reference.ReferenceEvaluator(str(path)).run(None, {"features": records()})
         expected = logits_of(model, records())

@@ -13,6 +13,7 @@ from extensions.network.losses import SQUARED, middle
 from extensions.protocols.sums.whitening import SHORTEST
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
+from extensions.runs.model.inference import APART
 
 OPSET = 17
 IR_VERSION = 8
@@ -59,14 +60,17 @@ def write(path: Path, model: OpenedModel) -> None:
         if cap is not None:
             ends = [graph.constant(f"low_{i}", 0.0), graph.constant(f"high_{i}", cap)]
             x = graph.add("Clip", [x, *ends], f"values_{i}")
+    logits = "logits"
+    if spec.widths[-1] == 2:
+        logits = graph.add("MatMul", [logits, graph.constant("two", APART)], "apart")
     if spec.loss in SQUARED:
         at_zero = graph.constant("middle", middle(spec.loss, spec.widths[-1]))
-        uncut = graph.add("Add", ["logits", at_zero], "uncut")
+        uncut = graph.add("Add", [logits, at_zero], "uncut")
         ends = [graph.constant("least", 0.0), graph.constant("most", 1.0)]
         graph.add("Clip", [uncut, *ends], "probabilities")
     else:
         operator, settings = _SCORES[spec.loss]
-        graph.add(operator, ["logits"], "probabilities", **settings)
+        graph.add(operator, [logits], "probabilities", **settings)
     _write(path, graph, model)
 
 

@@ -167,6 +167,7 @@ PREDICT = Table(
         "--records": ("nowhere.npz", "given", "given/own.toml"),
         "--out": ("given", "given/own.npz/predicted.csv"),
         "--text": ("words",),
+        "--id": ("name",),
     },
     together=[
         *(({**_OPENED, "--model": path}, ("model",)) for path in _NO_MODEL),
