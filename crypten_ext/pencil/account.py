@@ -100,7 +100,8 @@ class Account:
         known = {"owner": owner.fingerprint if owner else "", "records": records}
         learner = f" with {owner.name}" if owner else ""
         title = f"pencil{learner}, {budget.steps} steps at most"
-        self._entry = _entry(title, ledger, known | vars(budget))
+        entry = _entry(title, ledger, known | vars(budget))
+        self._entry = replace(entry, delta=budget.delta)
         self._run = Reservations([(path, self._entry)])
 
     @property

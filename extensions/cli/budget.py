@@ -1,7 +1,7 @@
 """The command of `pea` about the ledger of a data set, and which ledgers a run keeps."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,12 +10,14 @@ import typer
 from rich.table import Table
 
 from extensions.cli import console
+from extensions.cli.model.answer import COUNTS, left_of, number, short, wrapped
 from extensions.cli.options import Report
 from extensions.errors import ArgumentError
 from extensions.owners.data import is_named_as_records
 from extensions.runs.budget import (
     Account,
     Cap,
+    Entry,
     check_apart,
     followed,
     path_of,
@@ -136,74 +138,113 @@ def budget(
 
     if cap is not None or free is not None:
         account = update(path, changed)
-    shown = summary(account, delta or (account.cap.delta if account.cap else USUAL_DELTA))
+    shown = summary(account, delta)
     console.write(shown, json_out)
     _show(shown)
 
 
-def summary(account: Account, delta: float) -> dict[str, Any]:
+def spent_in(ledgers: Sequence[Path | None]) -> dict[str, Any]:
+    """Returns what the report of a run says of its owners' ledgers, under the name ``budgets``.
+
+    Nothing of those that have no cap, or cannot be read any more: what the run computed is told.
+    """
+    found = []
+    for path in ledgers:
+        with suppress(ArgumentError):
+            account = Account() if path is None else read(path)
+            if (cap := account.cap) is not None:
+                counted, left = account.counted(cap.delta), account.left()
+                found.append({"ledger": str(path), **vars(cap), "counted": counted, "left": left})
+    return {"budgets": found} if found else {}
+
+
+def _delta_of(account: Account) -> float:
+    """Returns at which delta runs are added up: the cap's, the largest of theirs, or a usual one.
+
+    At the largest delta each run has an epsilon, which need not be at a smaller one than its own.
+    """
+    if account.cap is not None:
+        return account.cap.delta
+    return max(account.deltas, default=USUAL_DELTA)
+
+
+def summary(account: Account, delta: float | None = None) -> dict[str, Any]:
     """Returns what a ledger says, as JSON has it.
 
     Args:
         account: of the data set.
-        delta: at which it is added up.
+        delta: at which it is added up; by default the cap's, or that of the runs.
     """
-    cap = account.cap
+    delta, cap = delta or _delta_of(account), account.cap
     return {
-        "runs": [
-            {
-                "name": entry.name,
-                "began": entry.began,
-                "run": entry.title + (f", {entry.told} told" if entry.told else ""),
-                "state": "spent" if entry.spent else "reserved",
-                "epsilon": entry.epsilon(delta),
-                "opens": list(entry.opens),
-                "exact": entry.exact,
-            }
-            for entry in account.entries
-        ],
+        "runs": [_run(entry, delta) for entry in account.entries],
         "epsilon": account.epsilon(delta),
         "delta": delta,
+        "deltas": account.deltas,
         "neighbours": "add-remove",
         "unit": account.unit,
         "exact": sum(entry.exact for entry in account.entries),
-        "cap": None if cap is None else vars(cap),
+        "cap": None if cap is None else {**vars(cap), "counted": account.counted(cap.delta)},
         "left": account.left(),
     }
 
 
+def _run(entry: Entry, delta: float) -> dict[str, Any]:
+    training, held_out = entry.parts(delta)
+    return {
+        "name": entry.name,
+        "began": entry.began,
+        "run": entry.title + (f", {entry.told} told" if entry.told else ""),
+        "state": "spent" if entry.spent else "reserved",
+        "training": training,
+        "held_out": held_out,
+        "epsilon": entry.epsilon(delta),
+        "delta": entry.delta,
+        "opens": list(entry.opens),
+        "exact": entry.exact,
+    }
+
+
 def _show(shown: dict[str, Any]) -> None:
-    out = console.out
-    table = Table("name", "began", "state", "epsilon", "run", "opens", box=None)
-    for column in table.columns[:4]:
+    titles = ("name", "began", "state", "training", "held out", "together", "run")
+    table = Table(*titles, box=None, padding=(0, 1, 0, 0))
+    for column in table.columns[:-1]:
         column.no_wrap = True
     for run in shown["runs"]:
-        opens = "; ".join(run["opens"]) or "nothing"
-        epsilon = _number(run["epsilon"])
-        table.add_row(run["name"], run["began"][:10], run["state"], epsilon, run["run"], opens)
+        epsilons = [number(run[name]) for name in ("training", "held_out", "epsilon")]
+        if run["exact"]:
+            epsilons[1] = "exact"
+        others = [title for title in run["opens"] if title not in COUNTS]
+        shows = f"; opens {short(others)}" if others else ""
+        table.add_row(run["name"], run["began"][:10], run["state"], *epsilons, run["run"] + shows)
     if shown["runs"]:
-        out.print(table)
-    delta = f"delta = {shown['delta']:g}"
-    out.print(
-        f"epsilon {_number(shown['epsilon'])} at {delta}, all runs together, for one "
-        f"{shown['unit']} added or removed",
-        highlight=False,
+        console.out.print(table)
+    for sentence in told(shown):
+        for line in wrapped(sentence):
+            console.out.print(line, highlight=False, soft_wrap=True)
+
+
+def told(shown: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what `pea budget` says beside the runs.
+
+    Args:
+        shown: a `summary`.
+    """
+    cap, delta, unit = shown["cap"], shown["delta"], shown["unit"]
+    yield (
+        f"epsilon {number(shown['epsilon'])} at delta = {delta:g}, all runs together; one {unit} "
+        "added or removed"
     )
+    if any(run["held_out"] for run in shown["runs"]):
+        yield "Each record is charged with both: another --seed-data swaps who is held out."
+    if len(shown["deltas"]) > 1:
+        listed = ", ".join(f"{each:g}" for each in shown["deltas"])
+        yield f"Runs have deltas {listed}: all are added up at {delta:g}; --delta is another."
     if shown["exact"]:
-        out.print(
-            f"{shown['exact']} of them used held-out records exactly: no epsilon covers these",
-            highlight=False,
-        )
-    if (cap := shown["cap"]) is None:
-        out.print("no cap: --cap EPSILON --delta D sets one", highlight=False)
+        yield f"{shown['exact']} of them used held-out records exactly: no epsilon covers these"
+    if cap is None:
+        yield "no cap: --cap EPSILON --delta D sets one"
         return
     covers = "training alone" if cap["except_held_out"] else "every record"
-    out.print(
-        f"cap {cap['epsilon']:g} at delta = {cap['delta']:g}, for {covers}; left for further runs: "
-        f"{shown['left']:.4g}",
-        highlight=False,
-    )
-
-
-def _number(epsilon: float) -> str:
-    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "infinite"
+    left = left_of([{**cap, "left": shown["left"]}])
+    yield f"cap at delta = {cap['delta']:g}, for {covers}; left for further runs: {left}"

@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from extensions import printing
+from extensions.cli.model.answer import answer
+from extensions.cli.options import Ending
 from extensions.errors import LostError
 from extensions.network.measures import doubts
 from extensions.privacy.accounting import WEAK_EPSILON, Ledger, weakness
@@ -21,6 +24,8 @@ from extensions.runs.model import MODEL_FILE, Header, OpenedModel, whitening_of,
 from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
+_BESIDE = len("====") + len("epsilon infinite") + len("00:00:00") + 4
+"""Columns of a line of progress beside its step and its traffic: bar, epsilon, time left, gaps."""
 
 # Names and reasons that others wrote are shown as they are: nothing in them is markup.
 _err = Console(file=printing.ERR, markup=False, emoji=False)
@@ -78,21 +83,26 @@ def resume_hint(kept: Path | None, *, at_players: bool = False) -> Iterator[None
 
 @contextmanager
 def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Shows steps, rounds, bytes and epsilon so far; yields what to call after each step."""
+    """Shows steps, epsilon so far and time left; yields what to call after each step.
+
+    Of rounds and bytes as much as fits beside these.
+    """
     columns = (
         TextColumn("step {task.completed}/{task.total}"),
         BarColumn(),
-        TextColumn("{task.fields[traffic]}"),
         TextColumn("{task.fields[spent]}"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[traffic]}"),
     )
+    others = len(f"step {config.steps}/{config.steps}") + _BESIDE
     with Progress(*columns, console=_err) as bar:
         task = bar.add_task("", total=config.steps, traffic="", spent="")
         last = 0.0
 
         def show(event: dict[str, Any]) -> None:
             nonlocal last
-            bar.update(task, completed=event["step"], traffic=_traffic(event))
+            traffic = _traffic(event, _err.width - others)
+            bar.update(task, completed=event["step"], traffic=traffic)
             now = time.monotonic()
             if now - last > EPSILON_EVERY or event["step"] == config.steps:
                 bar.update(task, spent=_spent(config, event["step"]))
@@ -101,13 +111,15 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield show
 
 
-def _traffic(event: Mapping[str, Any]) -> str:
-    rounds = f"{event['rounds']} rounds"
-    if event["bytes"] is None:
-        return rounds
-    mean, largest, padding = (event[name] / 1e6 for name in ("bytes", "largest", "padding"))
-    most = f", {largest:.1f} at most" if event["largest"] > event["bytes"] else ""
-    return f"{rounds}, {mean:.1f} MB a party{most} ({padding:.1f} of padding)"
+def _traffic(event: Mapping[str, Any], room: int) -> str:
+    """Returns as much of what was sent as has room, in characters."""
+    texts = [f"{event['rounds']} rounds"]
+    if event["bytes"] is not None:
+        mean, largest, padding = (event[name] / 1e6 for name in ("bytes", "largest", "padding"))
+        most = f", {largest:.1f} at most" if event["largest"] > event["bytes"] else ""
+        texts.append(f"{texts[0]}, {mean:.1f} MB a party")
+        texts.append(f"{texts[1]}{most} ({padding:.1f} of padding)")
+    return next((text for text in reversed(texts) if len(text) <= room), "")
 
 
 @contextmanager
@@ -208,10 +220,18 @@ def _spent(config: TrainConfig, steps: int) -> str:
     return f"epsilon <= {epsilon:.2f}"
 
 
-def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
-    """Writes the opened model and the report where asked to, and prints the report."""
-    parameters, header = report.pop("parameters"), report.pop("header")
-    parts = report.pop("whitening")
+def finish(report: dict[str, Any], ending: Ending, save: Path | None = None) -> None:
+    """Writes the opened model and the report where asked to, and prints what the run came to."""
+    parameters, header, parts = (
+        report.pop(name, None) for name in ("parameters", "header", "whitening")
+    )
+    path, written = ending.report, []
+    if save is not None and parameters is not None:
+        written.append(f"model: {save / MODEL_FILE}")
+    elif save is not None and any(save.glob("party-*.npz")):
+        written.append(f"shares: {save}")
+    if path is not None:
+        written.append(f"report: {path}")
 
     def write_model() -> None:
         if save is not None and parameters is not None:
@@ -220,11 +240,26 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
             opened = OpenedModel(header=known, parameters=parameters, whitening=whitening)
             write_opened(save / MODEL_FILE, opened)
 
-    deliver(report, write_model, lambda: write(report, json_out))
+    def tell() -> None:
+        if ending.verbose:
+            show(report)
+        for line in answer(report, written):
+            out.print(line, highlight=False, soft_wrap=True)
+
+    deliver(report, write_model, lambda: write(report, path), tell=tell)
 
 
-def deliver(report: Mapping[str, Any], *writes: Callable[[], object]) -> None:
+def deliver(
+    report: Mapping[str, Any],
+    *writes: Callable[[], object],
+    tell: Callable[[], object] | None = None,
+) -> None:
     """Calls what writes files, in this order, and then prints the report.
+
+    Args:
+        report: of a run.
+        writes: files.
+        tell: prints it; by default `show`.
 
     Guarantees:
         All of it is done even if some of it fails; the last error is raised at the end.
@@ -234,7 +269,7 @@ def deliver(report: Mapping[str, Any], *writes: Callable[[], object]) -> None:
             stack.callback(notice, weakness("epsilon", epsilon))
         for doubt in doubts(report):
             stack.callback(notice, doubt)
-        stack.callback(show, report)
+        stack.callback(tell or partial(show, report))
         for each in reversed(writes):
             stack.callback(each)
 

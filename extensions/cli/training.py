@@ -11,8 +11,8 @@ import numpy as np
 
 from extensions.cli import console, data
 from extensions.cli.again import OPTIONS, Again, AgainReport
-from extensions.cli.budget import BudgetFile, ledgers_of
-from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
+from extensions.cli.budget import BudgetFile, ledgers_of, spent_in
+from extensions.cli.options import SETTLED, Ending, Schedule, check_options, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.owners.data import (
@@ -71,8 +71,8 @@ def train(
     records: Annotated[Origin, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features")],
     options: Annotated[RunOptions, Options("Execution", without=("ledgers",))],
+    ending: Ending,
     budget: BudgetFile = None,
-    report: Report = None,
     again: AgainReport = None,
 ) -> None:
     """Train one model on the records of several parties, all on this machine or with --players."""
@@ -87,7 +87,7 @@ def train(
                 run, schedule, extraction, **{**far.settings, "data": "own records"}
             )
             done = _trained(engine, settings, far.outlines, far.train, options, again)
-            console.finish(done, report, options.save)
+            console.finish(done, ending, options.save)
             return
     sources = records.read(config.parties)
     known = {"data": records.title, "seed_data": records.seed, **sources[0].settings}
@@ -109,6 +109,7 @@ def train(
             parts = named.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
         outlines = [part.outline for part in parts]
+        rows = [len(part.train_x) for part in parts]
         _check_labels(settings, parts, of_all=True)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
@@ -119,7 +120,8 @@ def train(
             return engine.train(config, files, progress, options)
 
         done = _trained(engine, settings, outlines, train_here, options, again)
-    console.finish(done, report, options.save)
+    told = {"training_rows": rows} if rows != sizes else {}
+    console.finish({**done, **told, **spent_in(ledgers)}, ending, options.save)
 
 
 def _trained(
@@ -178,7 +180,7 @@ def party(
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("features",))],
     options: Annotated[RunOptions, Options("Execution", without=_OF_ALL_PARTIES)],
-    report: Report = None,
+    ending: Ending,
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     check_options(options)
@@ -208,7 +210,7 @@ def party(
         del own
         with console.resume_hint(options.kept), console.progress(assumed) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
-    console.finish(done, report, options.save)
+    console.finish({**done, **spent_in(options.ledgers)}, ending, options.save)
 
 
 def _check_labels(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:

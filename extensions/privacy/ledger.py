@@ -180,6 +180,12 @@ class Ledger:
         ]
         return weaker
 
+    def part(self, name: str, *, rest: bool = False) -> "Ledger":
+        """Returns the account of the phases of a name alone, or of all the others."""
+        found = Ledger()
+        found._phases = [phase for phase in self._phases if (phase.name == name) is not rest]
+        return found
+
     def restored(self, text: str, name: str) -> "Ledger":
         """Returns the account that `to_json` wrote, with what this one has besides a name's phases.
 

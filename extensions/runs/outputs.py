@@ -30,13 +30,15 @@ from extensions.protocols.sums.whitened import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Ring, Share
+from extensions.runs.budget.account import COUNTED
 from extensions.runs.config import TrainConfig
 
 COUNT = "the number of correct predictions on held-out records"
 SUMS = {
     "bins": (
         "of held-out records the numbers of each class predicted right and wrong, the sum of "
-        "squared errors, and how often one of class 1 has the higher score of two"
+        "squared errors, how often one of class 1 has the higher score of two, and how many are "
+        "right if as many as are of class 1, those with the highest scores, are said to be"
     ),
     "classes": "the numbers of held-out records of each class, predicted right and wrong",
     "moments": "sums over held-out records of squared errors, of targets and of their squares",
@@ -88,7 +90,7 @@ def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
         if config.judged == "all":
             most *= sensitivity(config.classes) / deviation(config.classes)
         ledger.record(
-            "count of correct predictions",
+            COUNTED,
             noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise / most,
             sample_rate=1.0,
             steps=1,

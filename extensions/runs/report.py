@@ -36,7 +36,7 @@ class Outcome:
         provider: who deals correlated randomness, or None.
         manifest: what is kept of the run's.
         records: number of each party that are trained on; of persons, where these have several.
-        held_out: likewise, of records that are held out.
+        held_out: likewise, of records that are held out: of rows, whose ever they are.
         whitening: of their features, or None.
     """
 
@@ -120,6 +120,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
     return {
         **{name: outcome.quality.get(name) for name in KEYS},
         "epsilon": None if epsilons is None else epsilons[config.neighbours],
+        "epsilon_asked": config.epsilon if config.private else None,
         "delta": config.delta if config.private else None,
         "neighbours": None if epsilons is None else config.neighbours,
         "epsilon_by_neighbours": epsilons,
@@ -141,7 +142,8 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "data": config.data,
         "records": list(outcome.records),
         "held_out_records": list(outcome.held_out),
-        "unit": _unit(config),
+        "unit": whose(config),
+        "rows_per_person": None if whose(config) is None else config.rows_per_unit,
         "features": config.features,
         "opened": list(outcome.opened),
         "open": config.open,
@@ -164,13 +166,13 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _unit(config: TrainConfig) -> str | None:
-    """Whose epsilon it is, where that is a person's of several records."""
+def whose(config: TrainConfig) -> str | None:
+    """Returns whose epsilon it is, where that is a person's of several records; else None."""
     unit = config.facts.get("schema unit")
     if unit is None:
         return None
     return (
-        f"a person of column {unit['column']}, with at most {config.rows_per_unit} records at each "
+        f"a person of column {unit['column']}, with at most {config.rows_per_unit} rows at each "
         "owner; one whom several owners have counts once at each"
     )
 

@@ -10,9 +10,9 @@ import typer
 
 from extensions.checks import check_positive
 from extensions.cli import console
-from extensions.cli.budget import BudgetFile, ledger_of, ledgers_of
+from extensions.cli.budget import BudgetFile, ledger_of, ledgers_of, spent_in
 from extensions.cli.model.recipe import GivenFeatures, as_in_training
-from extensions.cli.options import Report
+from extensions.cli.options import Ending
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
@@ -194,8 +194,8 @@ def evaluate(
     counting: Counting,
     computing: Computing,
     meeting: Annotated[Meeting | None, Options("Each party by hand")],
+    ending: Ending,
     budget: BudgetFile = None,
-    report: Report = None,
 ) -> None:
     """Count on held-out records how often a model is right; shares, records and rest stay secret.
 
@@ -215,7 +215,7 @@ def evaluate(
     times, assuming = (1, "") if meeting is None else (config.parties, "as many as here: ")
     console.expected(foretold(config, here * times), assuming)
     found = party.ask(request, own)[0]
-    console.deliver(found, lambda: console.write(found, report))
+    console.finish({**found, **spent_in([*ledgers.values()])}, ending)
 
 
 def open_model(

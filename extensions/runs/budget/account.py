@@ -13,7 +13,12 @@ from extensions.privacy.accounting import FILTER, Ledger
 RECORD = "record"
 """The unit of a run without a schema that names persons."""
 
+COUNTED = "count of correct predictions"
+"""What ledgers call what is opened of held-out records."""
+
 _FORMAT = 1
+_DELTAS = "deltas"
+"""Beside the entries, so that earlier versions read them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,7 @@ class Entry:
         unit: whose epsilon it is: a record's, or that of a person with several.
         spent: whether that was opened, or is about to be; else it is reserved.
         told: how many of its steps were told, or are about to be, of a run that tells one by one.
+        delta: of its own epsilon; None where it has none, or an earlier version entered it.
     """
 
     name: str
@@ -65,10 +71,16 @@ class Entry:
     unit: str = RECORD
     spent: bool = False
     told: int = 0
+    delta: float | None = None
 
     def epsilon(self, delta: float) -> float:
         """Returns what the run alone costs."""
-        return _epsilon([self], delta, "pld")
+        return _epsilon([self.ledger], delta, "pld")
+
+    def parts(self, delta: float) -> tuple[float, float]:
+        """Returns what training alone costs, and what counts of held-out records alone cost."""
+        training, counts = (self.ledger.part(COUNTED, rest=rest) for rest in (True, False))
+        return _epsilon([training], delta, "pld"), _epsilon([counts], delta, "pld")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +102,20 @@ class Account:
 
     def epsilon(self, delta: float) -> float:
         """Returns an upper bound of what all runs cost together; infinite if there is none."""
-        total = _epsilon(self.entries, delta, FILTER)
-        return total if len(self.entries) > 1 else min(total, _epsilon(self.entries, delta, "pld"))
+        total = self.counted(delta)
+        return min(total, self.entries[0].epsilon(delta)) if len(self.entries) == 1 else total
+
+    def counted(self, delta: float) -> float:
+        """Returns what all runs count for a further one, which may depend on what they told.
+
+        By a privacy filter, so that it may be more than `epsilon` of a single run.
+        """
+        return _epsilon([entry.ledger for entry in self.entries], delta, FILTER)
+
+    @property
+    def deltas(self) -> list[float]:
+        """The deltas of the runs' own epsilons, each once, by size."""
+        return sorted({entry.delta for entry in self.entries if entry.delta is not None})
 
     def find(self, name: str) -> Entry | None:
         """Returns the entry of that name."""
@@ -101,8 +125,7 @@ class Account:
         """Returns how much of the cap no run has taken, as a further run finds it; None without."""
         if self.cap is None:
             return None
-        spent = _epsilon(self.entries, self.cap.delta, FILTER) if self.entries else 0.0
-        return max(0.0, self.cap.epsilon - spent)
+        return max(0.0, self.cap.epsilon - self.counted(self.cap.delta))
 
     def with_entry(self, entry: Entry, where: str) -> "Account":
         """Returns the account with one more run.
@@ -202,7 +225,11 @@ class Account:
         """Returns the account as JSON, from which `from_json` makes an equal one."""
         entries = [_fields(entry) for entry in self.entries]
         cap = None if self.cap is None else asdict(self.cap)
-        return json.dumps({"format": _FORMAT, "cap": cap, "entries": entries}, indent=2) + "\n"
+        said = {"format": _FORMAT, "cap": cap, "entries": entries}
+        deltas = {each.name: each.delta for each in self.entries if each.delta is not None}
+        if deltas:
+            said[_DELTAS] = deltas
+        return json.dumps(said, indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "Account":
@@ -216,7 +243,8 @@ class Account:
             if data["format"] != _FORMAT:
                 raise ValueError("unknown format")
             cap = None if data["cap"] is None else Cap(**data["cap"])
-            return cls(cap=cap, entries=tuple(_entry(fields) for fields in data["entries"]))
+            deltas = data.get(_DELTAS, {})
+            return cls(cap=cap, entries=tuple(_entry(each, deltas) for each in data["entries"]))
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ArgumentError("budget", "damaged", "what was written", repr(error)) from error
 
@@ -224,21 +252,25 @@ class Account:
 def _fields(entry: Entry) -> dict[str, Any]:
     """What a ledger says of a run; earlier versions read it, too, unless it tells step by step."""
     fields = {**vars(entry), "ledger": json.loads(entry.ledger.to_json())}
+    del fields["delta"]
     if not entry.told:
         del fields["told"]
     return fields
 
 
-def _entry(fields: dict[str, Any]) -> Entry:
+def _entry(fields: dict[str, Any], deltas: dict[str, float]) -> Entry:
     ledger = Ledger.from_json(json.dumps(fields["ledger"]))
-    return Entry(**{**fields, "ledger": ledger, "opens": tuple(fields["opens"])})
+    delta = deltas.get(fields["name"])
+    if delta is not None and not 0.0 < delta < 1.0:
+        raise ValueError("a delta outside (0, 1)")
+    return Entry(**{**fields, "ledger": ledger, "opens": tuple(fields["opens"]), "delta": delta})
 
 
-def _epsilon(entries: Sequence[Entry], delta: float, accountant: str) -> float:
-    """What runs cost together; infinite where the accountant has no bound at that delta."""
+def _epsilon(ledgers: Sequence[Ledger], delta: float, accountant: str) -> float:
+    """What ledgers cost together; infinite where the accountant has no bound at that delta."""
     together = Ledger()
-    for entry in entries:
-        together.add(entry.ledger)
+    for ledger in ledgers:
+        together.add(ledger)
     try:
         return together.get_epsilon(delta, accountant)
     except ArgumentError:

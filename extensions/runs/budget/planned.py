@@ -51,6 +51,7 @@ def entries_of(
             exact=counted and part.held_out > 0,
             opens=tuple(titles_of(config)),
             unit=unit_of(config),
+            delta=config.delta,
         )
         if path is not None:
             entries.append((path, entry))

@@ -21,7 +21,8 @@ OWN = {
     "Seat.budget": "the account that each owner keeps of its own records",
     "FeatureExtraction.weights": "a path on the party's own host; the file's content is compared",
     "FeatureExtraction.keep": "whether the party keeps its own features on its own disk",
-    "report": "a file on the party's own host",
+    "Ending.report": "a file on the party's own host",
+    "Ending.verbose": "how much the party is shown of its own report",
     "config_file": "a file on the party's own host; the options in it are compared",
     "numbers of records": "each party's own are public and announced, not equal",
 }

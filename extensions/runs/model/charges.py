@@ -144,6 +144,7 @@ def _entry(
         exact=exact,
         opens=tuple(opens),
         unit=unit_of(config),
+        delta=config.delta,
     )
 
 

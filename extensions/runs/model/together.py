@@ -25,6 +25,7 @@ from extensions.runs.model.header import Header
 from extensions.runs.model.private_opening import Rows, open_to_owners
 from extensions.runs.model.shares import SharedModel, read_shares
 from extensions.runs.outputs import Outputs
+from extensions.runs.report import whose
 
 Task = Literal["predict", "evaluate", "open"]
 
@@ -196,7 +197,14 @@ def _evaluated(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, A
     words = outputs.compute(model)
     asked.charge.spend()
     measured = outputs.quality(host.open(words))
-    found = {**measured, "held_out_epsilon": outputs.epsilon, "opened": outputs.titles}
+    found = {
+        **measured,
+        "held_out_epsilon": outputs.epsilon,
+        "delta": None if outputs.epsilon is None else asked.header.config.delta,
+        "held_out_records": list(asked.records.sizes),
+        "unit": whose(asked.header.config),
+        "opened": outputs.titles,
+    }
     return [found for _ in host.holders]
 
 

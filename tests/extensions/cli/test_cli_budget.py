@@ -71,7 +71,14 @@ def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_p
     assert report["epsilon"] < after["epsilon"] < report["epsilon"] + report["held_out_epsilon"]
     assert 0 < after["left"] < 3 - after["epsilon"]
     assert "spent" in text
-    assert "for every record; left for further runs" in text
+    assert "for every record; left for further runs" in text.replace("\n", " ")
+    (told,) = report["budgets"]
+    assert (told["epsilon"], told["left"]) == (3, after["left"])
+    assert told["left"] == 3 - told["counted"] == 3 - after["cap"]["counted"]
+    assert (report["epsilon_asked"], report["delta"]) == (None, after["delta"])
+    (of_run,) = after["runs"]
+    assert of_run["training"] == pytest.approx(report["epsilon"])
+    assert of_run["held_out"] == pytest.approx(report["held_out_epsilon"])
 
     louder = (*RUN, "--noise-multiplier", 1, "--delta", 1e-5, *own(owners))
     refused = pea(*louder, "--evaluate", "noisy")
@@ -230,3 +237,24 @@ def test_two_owners_of_one_run_have_no_ledger_in_common_by_links(owners, tmp_pat
     assert not common.exists()
     with pytest.raises(ArgumentError):
         ledgers_of(owners, 2, folder if of == "folder" else None)
+
+
+def test_runs_are_added_up_at_their_own_delta_unless_a_cap_has_another(owners):
+    run = ("train", "--backend", "clear", "--parties", 2, "--steps", 2, *own(owners))
+    none = ("--evaluate", "none", "--budget")
+    ledger = owners[0].with_name("x.budget.json")
+    alone = (*run[:5], "--steps", 2, "--data", f"npz:{owners[0]}", *none, ledger)
+    assert shown(owners[0])[1]["delta"] == 1e-5, "no run is there yet"
+    assert pea(*alone, "--epsilon", 2, "--delta", 1e-3).returncode == 0
+    text, found = shown(ledger)
+    assert (found["delta"], found["deltas"]) == (1e-3, [1e-3])
+    assert found["epsilon"] == pytest.approx(2, abs=0.01)
+    assert "deltas" not in text
+    assert pea(*alone, "--epsilon", 1, "--delta", 1e-4).returncode == 0
+    text, found = shown(ledger)
+    assert (found["delta"], found["deltas"]) == (1e-3, [1e-4, 1e-3])
+    assert "deltas 0.0001, 0.001" in text
+    assert shown(ledger, "--delta", 1e-4)[1]["delta"] == 1e-4
+    assert shown(ledger, "--cap", 9, "--delta", 1e-2)[1]["delta"] == 1e-2
+    found = shown(ledger)[1]
+    assert found["left"] == 9 - found["cap"]["counted"]

@@ -178,7 +178,7 @@ def test_a_number_is_learnt_with_an_epsilon_of_persons(tmp_path):
     assert "left out at party 0 (shown here only): 20 records" in done.stderr.replace("\n", " ")
     report = report_of(path)
     assert (report["steps"], report["sample_rate"]) == (40, 1.0)
-    assert report["unit"].startswith("a person of column who, with at most 2 records")
+    assert report["unit"].startswith("a person of column who, with at most 2 rows")
     assert (report["accuracy"], report["auc"]) == (None, None)
     assert report["rmse"] < 0.6 * report["rmse_of_mean"]
     assert 15 < report["rmse_of_mean"] < 35

@@ -64,18 +64,18 @@ REFUSED = {
 }
 WRITTEN = {
     "budget": {"json_out"},
-    "evaluate": {"report"},
+    "evaluate": {"json"},
     "export": {"out"},
     "features": {"out"},
     "fl": {"checkpoint", "csv", "json", "save"},
     "open": {"out"},
-    "party": {"report", "save"},
+    "party": {"json", "save"},
     "plan": {"json_out"},
     "predict": {"out"},
     "prepare": {"out"},
     "schema": {"out"},
     "split": {"out"},
-    "train": {"report", "save"},
+    "train": {"json", "save"},
 }
 """Names of the parameters of each command that are written."""
 

@@ -18,6 +18,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import Split
 from extensions.privacy.accounting import FILTER, Ledger
 from extensions.runs.budget import Account, Cap, Entry, Reservations, path_of, read, update
+from extensions.runs.budget.account import COUNTED
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
@@ -495,3 +496,46 @@ def test_a_report_without_a_count_is_json(tmp_path):
     report = run([None, None], evaluate="none")
     assert (report["accuracy"], report["held_out_epsilon"]) == (None, None)
     assert json.loads(json.dumps({**report, "parameters": None}))["accuracy"] is None
+
+
+def test_training_and_counts_are_told_apart_and_make_up_a_run():
+    both = ledger()
+    both.record(COUNTED, noise_multiplier=5.0, sample_rate=1.0, steps=1)
+    found = entry("a", ledger=both)
+    training, counts = found.parts(DELTA)
+    assert training == entry("b").epsilon(DELTA)
+    assert 0.5 < counts < 0.9
+    assert max(training, counts) < found.epsilon(DELTA) < training + counts
+    assert entry("b").parts(DELTA)[1] == 0.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_what_is_left_is_the_cap_less_what_is_counted(count):
+    found = account(count, cap=Cap(epsilon=9.0, delta=DELTA))
+    assert found.left() == 9.0 - found.counted(DELTA)
+    assert found.counted(DELTA) >= found.epsilon(DELTA)
+    if count > 1:
+        assert found.counted(DELTA) < sum(each.epsilon(DELTA) for each in found.entries)
+
+
+def test_a_run_keeps_its_delta_which_earlier_versions_need_not_know(tmp_path):
+    path = tmp_path / "a.budget.json"
+    run([path, None], delta=1e-4)
+    update(path, lambda before: replace(before, entries=(*before.entries, entry("old"))))
+    found = read(path)
+    assert [each.delta for each in found.entries] == [1e-4, None]
+    assert found.deltas == [1e-4]
+    kept = json.loads(path.read_text())
+    assert all("delta" not in fields for fields in kept["entries"])
+    del kept["deltas"]
+    earlier = Account.from_json(json.dumps(kept))
+    assert (earlier.deltas, len(earlier.entries)) == ([], 2)
+    assert earlier.epsilon(DELTA) == found.epsilon(DELTA)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, "x", [1]])
+def test_a_delta_that_is_none_is_damage(delta):
+    text = account(1).to_json()
+    kept = {**json.loads(text), "deltas": {"0": delta}}
+    with pytest.raises(ArgumentError):
+        Account.from_json(json.dumps(kept))
