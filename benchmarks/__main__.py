@@ -41,6 +41,7 @@ class Benchmarks(Commands):
         "pencil": "benchmarks.pencil.command:main",
         "network": "benchmarks.network.command:main",
         "tables": "benchmarks.tabular.command:main",
+        "defaults": "benchmarks.defaults.command:main",
         "report": "benchmarks.report:main",
         "list": "benchmarks.listing:main",
     }

@@ -207,6 +207,27 @@ CATALOGUE = (
         figures={"": "The area under the ROC curve by table, without privacy and with it."},
     ),
     Entry(
+        pattern="defaults",
+        part=ACCURACY,
+        title="Epsilon and delta alone",
+        shows="What `pea train` reaches with nothing else given, beside the best settings known.",
+        command=f"{_RUN} defaults",
+    ),
+    Entry(
+        pattern=r"defaults-(?P<backend>crypten|tfe)",
+        part=ACCURACY,
+        title="Epsilon and delta alone, in {backend}",
+        shows="The same of secure runs, with their rounds, bytes and time.",
+        command=f"{_RUN} defaults --backend {{backend}} --data digits --data mnist --epsilon 2",
+    ),
+    Entry(
+        pattern="defaults-constant",
+        part=ACCURACY,
+        title="The learning rate's rule on data sets that nobody had looked at",
+        shows="AUC or accuracy by multiple of the constant, on tables chosen before any result.",
+        command=f"{_RUN} defaults --data constant",
+    ),
+    Entry(
         pattern="losses-accuracy",
         part=ACCURACY,
         title="Sigmoid against softmax",
