@@ -21,7 +21,7 @@ KEYS = (
     *("recall", "recall_interval", "precision", "precision_interval"),
     *("prevalence", "prevalence_interval"),
     *("recall_at_prevalence", "recall_at_prevalence_interval"),
-    *("rmse", "rmse_of_mean", "r2", "r2_interval"),
+    *("rmse", "rmse_interval", "rmse_of_mean", "r2", "r2_interval"),
 )
 _GAIN = "above_majority_interval_population"
 Z = 1.959964
@@ -72,8 +72,7 @@ class Ratio:
     @property
     def told(self) -> Told:
         """What is said of a ratio in 0..1."""
-        value = self.value
-        return None if value is None else _cut(value, 0.0, 1.0), self.interval(0.0, 1.0)
+        return _told(self.value, self.interval(0.0, 1.0))
 
     def interval(self, low: float, high: float, z: float = Z) -> Interval | None:
         """Returns Fieller's 95 % interval, cut to a range; None without noise.
@@ -390,14 +389,14 @@ def _among(own: Reals, other: Reals, whole: float, found: Counts) -> Told:
     """
     sigma = found.sigma
     if whole <= 0:
-        return None, [0.0, 1.0] if sigma else None
+        return _told(None, [0.0, 1.0] if sigma else None)
     upto = np.array([0.0, *np.cumsum(own)[:-1], whole])
     beyond = np.array([-whole, *np.cumsum(own + other)[:-1] - whole, found.records - whole])
     last = int((beyond[:-1] < 0).sum())
     low, high = beyond[last - 1 : last + 1]
     share = _cut(-low / (high - low), 0.0, 1.0) if high > low else 0.5
     part = (1 - share) * upto[last - 1] + share * upto[last]
-    value, _ = Ratio(part, whole, below=sigma**2).told
+    value = Ratio(part, whole, below=sigma**2).value
     noisy = np.array([0, *range(1, SHOWN), 0])
     apart = _Z_OF_FOUR * sigma * np.sqrt(2 * noisy + 1)
     bins = np.flatnonzero((beyond[:-1] <= apart[:-1]) & (beyond[1:] >= -apart[1:]))
@@ -408,7 +407,7 @@ def _among(own: Reals, other: Reals, whole: float, found: Counts) -> Told:
         return upto[edge] / whole if interval is None else interval[end]
 
     least = min((limit(k, 0) for k in bins), default=0.0)
-    return value, [least, max((limit(k + 1, 1) for k in bins), default=1.0)]
+    return _told(value, [least, max((limit(k + 1, 1) for k in bins), default=1.0)])
 
 
 def _of_moments(
@@ -420,9 +419,14 @@ def _of_moments(
     around = spread - (centred**2 - variance) / records
     below = variance * (1 + (2 * centred / records) ** 2) + 2 * (variance / records) ** 2
     ratio = Ratio(errors, around, variance, below)
+    less, value, more, mean = (
+        (high - low) * math.sqrt(max(0.0, each / records))
+        for each in (errors - Z * sigma, errors, errors + Z * sigma, around)
+    )
     return {
-        "rmse": (high - low) * math.sqrt(max(0.0, errors / records)),
-        "rmse_of_mean": (high - low) * math.sqrt(max(0.0, around / records)),
+        "rmse": value,
+        "rmse_interval": [less, more] if sigma else None,
+        "rmse_of_mean": mean,
         **_less_than_one("r2", ratio),
     }
 
@@ -438,6 +442,13 @@ def _less_than_one(name: str, errors: Ratio) -> dict[str, Any]:
         name: min(1.0, 1 - value) if value is not None and known else None,
         f"{name}_interval": None if part is None else [1 - part[1], 1 - part[0]],
     }
+
+
+def _told(value: float | None, interval: Interval | None) -> Told:
+    """A measure in 0..1 and its interval; no value if it may be any."""
+    if value is None or interval == [0.0, 1.0]:
+        return None, interval
+    return _cut(value, 0.0, 1.0), interval
 
 
 def _cut(value: float, low: float, high: float) -> float:

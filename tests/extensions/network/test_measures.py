@@ -213,15 +213,18 @@ def test_the_part_of_a_number_that_is_explained_is_in_its_interval(table, right,
     variance = records * spread**2
     exact, told = np.array([(1 - right) * variance, 0.1 * records, 0.0]), noise * WIDER
     exact[2] = variance + exact[1] ** 2 / records
-    found = unknown = 0
+    found = errors = unknown = 0
     for each in np.random.default_rng(7).normal(size=(FEW, 3)):
         measures = quality(exact + told * each, 1, {}, records, told)
+        low, high = measures["rmse_interval"]
+        errors += low <= math.sqrt((1 - right) * spread**2) <= high
         low, high = measures["r2_interval"]
         found += low <= right <= high
         assert (measures["r2"] is None) == (low == -math.inf)
         unknown += low == -math.inf
     assert found / FEW >= 0.92
     assert found / FEW <= 0.98 or unknown > FEW / 20
+    assert 0.92 <= errors / FEW <= 0.98
 
 
 @pytest.mark.parametrize(
