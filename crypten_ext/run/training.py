@@ -57,12 +57,12 @@ def join(
     enable()
     if config.hidden:
         crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
-    crypten.cfg.encoder.precision_bits = config.frac_bits
     own = read_party_file(records)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
+    config = training.settled(CrypTenHost(config.frac_bits, source), config, own.outline)
+    crypten.cfg.encoder.precision_bits = config.frac_bits
     host = CrypTenHost(config.frac_bits, source)
-    config = training.settled(host, config, own.outline)
     if options.material is not None:
         training.check(host, config, [own], options)
         facts = own.facts(communicator.get().get_rank())

@@ -19,7 +19,7 @@ SETTLED = (
     *("steps", "epochs", "lr", "sample_rate", "max_grad_norm"),
     *("momentum", "average", "bias_scale", "whiten", "one_output"),
     *("whiten_share", "whiten_ridge", "noise_multiplier_whiten"),
-    *("data_kind", "cheap", "chosen", "rows_per_unit", "class_weights"),
+    *("data_kind", "cheap", "chosen", "frac_bits", "rows_per_unit", "class_weights"),
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but of `Schedule`, or follow from others."""
@@ -70,6 +70,8 @@ class Schedule:
             else 1).
         whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
             inverse square root (default: of images, with --epsilon).
+        frac_bits: fractional bits of the ring (default 20; fewer of large batches, whose sums need
+            room: 19 of 60,000 records).
         whiten_share: of the budget, 1 / sigma^2, what whitening takes (default 0.15).
         whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
         noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
@@ -88,6 +90,7 @@ class Schedule:
     average: float | None = None
     bias_scale: float | None = None
     whiten: bool | None = None
+    frac_bits: int | None = None
     whiten_share: float | None = None
     whiten_ridge: float | None = None
     noise_multiplier_whiten: float | None = None

@@ -181,7 +181,7 @@ class FeatureExtraction:
         features: name of the extractor, which each owner runs before anything is shared: raw, hog,
             scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, words, wordllama
             (texts) or module:function; options behind it (,mirror); or several joined by +. By
-            default raw of tables and small images, words:2048 of texts, scattering:1024 of other
+            default raw of tables and small images, words:4096 of texts, scattering:1024 of other
             images or, in colour, the public networks in the folder extractors.
         weights: file of the weights of a backbone.
         keep: whether features are kept on disk between runs.

@@ -15,7 +15,7 @@ NETWORKS = (
     "mobilenet_v2_1.0_224_quant.tflite#MobilenetV2/Logits/AvgPool",
 )
 """Public networks, whose features side by side tell more of small images than those of one."""
-WORDS, MORE_WORDS = "words:2048", "words:8192"
+WORDS, MORE_WORDS = "words:4096", "words:8192"
 """Of texts; columns cost little where records are not shared."""
 SCATTERING = "scattering:1024"
 

@@ -21,10 +21,15 @@ from extensions.protocols.noise import noise_without
 from extensions.protocols.optimizer.response import response
 from extensions.runs.config.stated import Stated
 
-ONE_OUTPUT, SEVERAL = 0.8, 1.3
-"""What noise moves a logit by, of models with one output and with more."""
+ONE_OUTPUT, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6
+"""What noise moves a logit by, of models with one output, with more, and with more of tables."""
+MOST_OF_TABLES = 80.0
+"""Rate of tables, whose columns are not alike: where there is little noise, more overshoots."""
 FEW = 5_000
 """Below so many records each step takes all: a sample's batch would be mostly padding."""
+ROOM = 54
+"""Bits of twice the ring's fraction and a sum over an expected batch, with one to spare for padding
+(`extensions.protocols.dpsgd_plan.StepPlan.factor_bits`)."""
 WITHOUT_NOISE = 8.0
 """Epsilon whose noise the rate follows where there is none."""
 
@@ -43,6 +48,7 @@ class Usual(NamedTuple):
     bias_scale: float = 1.0
     whiten: bool = False
     one_output: bool = False
+    frac_bits: int = Stated.frac_bits
 
 
 CHOSEN = (*Usual._fields, "features")
@@ -107,6 +113,9 @@ def with_usual(config: AnyStated, records: int) -> AnyStated:
     found = usual(config, records)._asdict()
     found["lr"] = found["lr"] or config.lr
     chosen = {name: found[name] for name in config.chosen if name in found}
+    if "frac_bits" in chosen and follows_noise(config):
+        batch = chosen.get("sample_rate", config.sample_rate) * max(records, 1)
+        chosen["frac_bits"] = min(Stated.frac_bits, (ROOM - math.ceil(math.log2(batch))) // 2)
     if config.epochs is not None:
         rate = chosen.get("sample_rate", config.sample_rate)
         chosen["steps"] = max(1, round(config.epochs / rate))
@@ -130,8 +139,10 @@ def rate_of(config: Stated, records: int) -> float:
         )
     wider = noise_without(summands, 0, config.colluders, config.noise_shares)
     moved = noise * config.max_grad_norm * wider * math.sqrt(float((response(config) ** 2).sum()))
-    target = ONE_OUTPUT if config.outputs == 1 else SEVERAL
-    return float(f"{target * config.sample_rate * records / moved:.4g}")
+    tables = config.data_kind == "tables"
+    target = ONE_OUTPUT if config.outputs == 1 else OF_TABLES if tables else SEVERAL
+    rate = target * config.sample_rate * records / moved
+    return float(f"{min(rate, MOST_OF_TABLES) if tables else rate:.4g}")
 
 
 def _whitens(config: Stated) -> bool:

@@ -9,10 +9,18 @@ import pytest
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split
 from extensions.owners.features import usual as usual_features
+from extensions.protocols.announcement import Announced
 from extensions.protocols.optimizer.response import response
+from extensions.protocols.pea import plans
 from extensions.runs.clear_training import train
 from extensions.runs.config import CHOSEN, TrainConfig
-from extensions.runs.config.defaults import FEW, ONE_OUTPUT, SEVERAL
+from extensions.runs.config.defaults import (
+    FEW,
+    MOST_OF_TABLES,
+    OF_TABLES,
+    ONE_OUTPUT,
+    SEVERAL,
+)
 from tests.helpers.commands import pea, report_of
 from tests.helpers.strategies import ALARM, variance_p_value
 
@@ -83,10 +91,10 @@ def test_other_runs_have_rates_of_their_own(settings, want):
 def test_what_is_given_is_kept_and_the_rate_follows_it():
     given = {"steps": 30, "momentum": 0.9, "sample_rate": 0.3}
     left = tuple(name for name in CHOSEN if name not in given)
-    config, usual = chosen(**given, chosen=left), chosen()
+    config, usual = chosen(**given, chosen=left, data_kind="texts"), chosen(data_kind="texts")
     assert {name: getattr(config, name) for name in given} == given
     assert config.lr < usual.lr / 2, "momentum and steps add up more noise"
-    fixed = chosen(lr=7.0, chosen=tuple(name for name in CHOSEN if name != "lr"))
+    fixed = chosen(lr=7.0, data_kind="texts", chosen=tuple(name for name in CHOSEN if name != "lr"))
     assert (fixed.lr, fixed.steps) == (7.0, usual.steps)
     assert chosen(epochs=6.0).steps == 60
     assert TrainConfig(**{**TARGET, "chosen": ()}).resolved().lr == TrainConfig.lr
@@ -97,6 +105,21 @@ def test_cheap_runs_have_fewer_steps_and_hidden_ones_alone():
     assert (config.steps, config.sample_rate) == (10, 0.2)
     with pytest.raises(ArgumentError, match="cheap"):
         chosen(cheap=True, open="each-step")
+
+
+def test_rates_of_tables_have_a_bound():
+    config = chosen(400_000, classes=2)
+    assert config.lr == MOST_OF_TABLES
+    assert chosen(400_000, classes=2, data_kind="texts").lr > MOST_OF_TABLES
+
+
+@pytest.mark.parametrize("kind", ["images", "texts", "tables"])
+@pytest.mark.parametrize("opened", ["never", "each-step"])
+@pytest.mark.parametrize("records", [30, 1_438, 4_999, 5_000, 60_000, 10**6, 10**7])
+def test_the_ring_has_room_for_what_is_chosen(kind, opened, records):
+    config = chosen(records, data_kind=kind, open=opened, parties=3, epsilon=0.5)
+    plans(config, Announced((), (records // 3,) * 3, 64))
+    assert config.frac_bits == 20 or records > 30_000
 
 
 @pytest.mark.parametrize("average", [0.0, 0.3, 1.0])
@@ -127,15 +150,16 @@ def test_a_result_is_the_sums_times_their_response(momentum, schedule, average):
 @pytest.mark.parametrize(
     ("settings", "target"),
     [
-        ({"classes": 12}, SEVERAL),
-        ({"classes": 12, "steps": 9, "momentum": 0.8, "average": 0.0}, SEVERAL),
+        ({"classes": 12}, OF_TABLES),
+        ({"classes": 12, "steps": 9, "momentum": 0.8, "average": 0.0}, OF_TABLES),
         ({"classes": 2}, ONE_OUTPUT),
-        ({"classes": 12, "open": "each-step", "loss": "softmax"}, SEVERAL),
+        ({"classes": 12, "open": "each-step", "loss": "softmax"}, OF_TABLES),
+        ({"classes": 12, "data_kind": "texts"}, SEVERAL),
     ],
 )
 def test_noise_moves_a_logit_as_far_as_the_rule_says(settings, target, parties):
     """Of records that say nothing weights are noise alone; so is a logit of a row of norm 1."""
-    n, columns = 60, 400
+    n, columns = 60, 800
     given = tuple(name for name in CHOSEN if name not in settings)
     common = {**TARGET, "chosen": given, "evaluate": "none", "parties": parties}
     config = TrainConfig(**{**common, **settings}).resolved(records=parties * n)
@@ -169,7 +193,7 @@ def test_features_are_chosen_by_what_records_are(monkeypatch, tmp_path):
     name, told = usual_features(colour, linear=True, hidden=True)
     assert (name.count("tflite:"), told) == (2, None)
     texts = np.array(["a", "b"])
-    assert usual_features(texts, linear=True, hidden=True) == ("words:2048", None)
+    assert usual_features(texts, linear=True, hidden=True) == ("words:4096", None)
     assert usual_features(texts, linear=True, hidden=False) == ("words:8192", None)
     assert usual_features(np.zeros((3, 4)), linear=True, hidden=True) == ("raw", None)
 
