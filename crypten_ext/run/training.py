@@ -26,12 +26,16 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
     """Returns the report of this party; all parties return the same.
 
     Args:
-        config: resolved settings, the same at every party.
+        config: settings, the same at every party.
         records: this party's own file.
-        emit: called after each step, as `extensions.runs.keep.Following` says.
+        emit: called after each step, as `extensions.runs.keep.Following` says; before the first
+            with the resolved settings as `settled`, if they were not.
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
+    given = config
     host, own, config = join(config, records, options)
+    if config.settled and not given.settled:
+        emit({"settled": config})
     provider = DEALINGS[config.provider].title if config.hidden else None
     return training.run(host, config, [own], emit, options, provider)
 

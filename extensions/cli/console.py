@@ -85,7 +85,8 @@ def resume_hint(kept: Path | None, *, at_players: bool = False) -> Iterator[None
 def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Shows steps, epsilon so far and time left; yields what to call after each step.
 
-    Of rounds and bytes as much as fits beside these.
+    Of rounds and bytes as much as fits beside these. An event `settled` has the run's settings as
+    the parties have found them together, with all numbers of records.
     """
     columns = (
         TextColumn("step {task.completed}/{task.total}"),
@@ -100,7 +101,11 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
         last = 0.0
 
         def show(event: dict[str, Any]) -> None:
-            nonlocal last
+            nonlocal config, last
+            if "settled" in event:
+                config = event["settled"]
+                bar.update(task, total=config.steps)
+                return
             traffic = _traffic(event, _err.width - others)
             bar.update(task, completed=event["step"], traffic=traffic)
             now = time.monotonic()

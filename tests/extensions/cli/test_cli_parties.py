@@ -63,6 +63,51 @@ def test_parties_started_by_hand_report_alike(tmp_path):
     assert first["rounds"] == 3 * 18 + 1
 
 
+@pytest.mark.long
+def test_settings_follow_from_what_all_parties_have(tmp_path):
+    """Neither knows before they meet that there are enough records for samples of a tenth."""
+    address = f"tcp://{free_address()}"
+    common = (
+        "--world-size",
+        2,
+        "--rendezvous",
+        address,
+        "--provider",
+        "tfp",
+        "--class-names",
+        "a,b",
+    )
+    settings = (
+        "--label",
+        "kind",
+        "--epsilon",
+        2,
+        "--delta",
+        1e-5,
+        "--steps",
+        2,
+        "--budget",
+        "none",
+    )
+    with ExitStack() as stack:
+        commands = []
+        for rank, rows in enumerate((4_500, 3_000)):
+            table, own = (
+                tmp_path / f"{rank}.csv",
+                "".join(f"{i % 97},{'ab'[i % 2]}\n" for i in range(rows)),
+            )
+            table.write_text(f"dose,kind\n{own}")
+            report = ("--json", tmp_path / f"report-{rank}.json")
+            run = ("party", "--rank", rank, "--records", table, *common, *settings, *report)
+            commands.append(stack.enter_context(started(*run)))
+        for command in commands:
+            done = command.finish()
+            assert done.returncode == 0, done.stderr
+    first, second = (report_of(tmp_path / f"report-{rank}.json") for rank in range(2))
+    assert first["chosen"] == second["chosen"]
+    assert (sum(first["records"]), first["sample_rate"]) == (6_000, 0.1)
+
+
 def test_a_party_that_never_comes_is_missed(tmp_path):
     with ExitStack() as stack:
         first, second = parties_by_hand(stack, tmp_path, 2, "--join-timeout", 5)
