@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from extensions.errors import ArgumentError
+from extensions.runs.budget.seconds import NETWORKS
 
 Means = Literal["auto", "switch", "netem"]
 
@@ -46,9 +47,8 @@ class Link:
 
 
 PROFILES = {
-    "loopback": Link(profile="loopback"),
-    "lan": Link(profile="lan", delay_ms=0.1, mbit=1000.0),
-    "wan": Link(profile="wan", delay_ms=20.0, mbit=100.0),
+    name: Link(profile=name, delay_ms=network.delay_ms, mbit=network.mbit)
+    for name, network in NETWORKS.items()
 }
 
 

@@ -1,7 +1,7 @@
-"""A computation without values, which says what it would send and hold: tensors have shapes alone.
+"""A computation without values, which says what it would send and hold.
 
-Nothing is computed, drawn, dealt or sent, and no memory is taken: PyTorch's fake tensors go through
-the same lines of the same protocols as shares do.
+Nothing is drawn, dealt or sent: PyTorch's fake tensors, which have shapes alone, or tensors of few
+rows go through the same lines of the same protocols as shares do.
 """
 
 import weakref
@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 WORD = 8
 """Bytes of a word."""
 
 
-class Foreseen(FakeTensorMode):  # type: ignore[no-untyped-call]
-    """Where tensors have no values; what would be opened meanwhile is counted.
+class Counts:
+    """What would be opened, dealt and held in a computation whose values mean nothing.
 
     Attributes:
         openings: words of each, one round each.
@@ -25,8 +25,8 @@ class Foreseen(FakeTensorMode):  # type: ignore[no-untyped-call]
         peak: the most bytes of tensors that there are at once.
     """
 
-    def __init__(self) -> None:
-        super().__init__(allow_non_fake_inputs=True)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.openings: list[int] = []
         self.rows = self.dealt = self.peak = 0
         self._held: set[int] = set()
@@ -51,13 +51,10 @@ class Foreseen(FakeTensorMode):  # type: ignore[no-untyped-call]
         """Bytes as CrypTen counts them: 16 for each opened word, and rows of their owners."""
         return 2 * WORD * sum(self.openings) + self.rows
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Does what PyTorch's mode does, and counts what there is then."""
-        found = super().__torch_dispatch__(func, types, args, kwargs)
+    def _hold(self, found: Any, kind: type[torch.Tensor]) -> None:
         for each in found if isinstance(found, list | tuple) else [found]:
-            if isinstance(each, FakeTensor):
+            if isinstance(each, kind):
                 self._count(each.untyped_storage())
-        return found
 
     def _count(self, storage: Any) -> None:
         key, size = storage._cdata, storage.nbytes()
@@ -73,10 +70,40 @@ class Foreseen(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._present -= size
 
 
-def active() -> Foreseen | None:
-    """Returns the mode in which tensors have no values now; None if they have."""
+class Foreseen(Counts, FakeTensorMode):  # type: ignore[no-untyped-call]
+    """Where tensors have no values; what would be opened meanwhile is counted."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Does what PyTorch's mode does, and counts what there is then."""
+        found = super().__torch_dispatch__(func, types, args, kwargs)
+        self._hold(found, FakeTensor)
+        return found
+
+
+class Small(Counts, TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Where tensors have some values, that nobody asks for; for few rows, sooner than `Foreseen`.
+
+    Fake tensors need PyTorch's compiler, which takes a second to import.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Computes, and counts what there is then."""
+        found = func(*args, **(kwargs or {}))
+        self._hold(found, torch.Tensor)
+        return found
+
+
+def active() -> Counts | None:
+    """Returns the mode in which values mean nothing now; None if they do."""
     mode = _get_current_dispatch_mode()
-    return mode if isinstance(mode, Foreseen) else None
+    return mode if isinstance(mode, Counts) else None
 
 
 def is_foreseen(tensor: torch.Tensor) -> bool:

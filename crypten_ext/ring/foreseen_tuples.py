@@ -6,7 +6,7 @@ from math import prod
 import torch
 
 from crypten_ext.ring.factors import LayerMasks
-from crypten_ext.ring.foreseen import WORD, Foreseen
+from crypten_ext.ring.foreseen import WORD, Counts
 from crypten_ext.ring.joint import layer
 from extensions.ring.joint import Joint, joint_of
 from extensions.ring.tuples import Correlation, Dealt
@@ -21,7 +21,7 @@ class ForeseenTuples:
         rank: of this party.
     """
 
-    def __init__(self, mode: Foreseen, owners_know: bool, rank: int) -> None:
+    def __init__(self, mode: Counts, owners_know: bool, rank: int) -> None:
         self._mode, self.owners_know, self._rank = mode, owners_know, rank
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:

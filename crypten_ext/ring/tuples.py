@@ -12,7 +12,7 @@ import torch
 
 from crypten_ext.ring.factors import LayerSource
 from crypten_ext.ring.first_party import FirstParty, warn_of_first_party
-from crypten_ext.ring.foreseen import Foreseen, active
+from crypten_ext.ring.foreseen import Counts, active
 from crypten_ext.ring.foreseen_tuples import ForeseenTuples
 from crypten_ext.ring.generic_tuples import GenericTuples
 from extensions.errors import ArgumentError
@@ -59,7 +59,7 @@ def source() -> Source:
     return FirstParty()
 
 
-def _foreseen(mode: Foreseen) -> ForeseenTuples:
+def _foreseen(mode: Counts) -> ForeseenTuples:
     provider = crypten.mpc.get_default_provider()
     ours = isinstance(provider, Source)
     if not ours and provider.NAME != "TFP":

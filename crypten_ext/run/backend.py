@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.pace import usual
 from crypten_ext.processes.template import template_of
 from crypten_ext.run.needs import PREPARED, check_lattice
 from crypten_ext.run.using import use as use
@@ -18,7 +19,7 @@ from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
-from extensions.runs.budget.forecast import StepForecast
+from extensions.protocols.host import Pace, StepForecast
 from extensions.runs.budget.planned import foreseen
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import TrainConfig
@@ -164,6 +165,16 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         lost=partial(PartyLostError, 0),
     )
     return StepForecast(**found)
+
+
+def pace(seconds: float) -> Pace:
+    """Returns how fast parties are that share a machine like this one, seconds from their start."""
+    found = usual()
+    return found._replace(beside=max(_STARTING * seconds, _LEAST_START * found.work))
+
+
+_STARTING, _LEAST_START = 1.0, 3.0
+"""What starting, meeting and ending take of the seconds in which a step is planned; the least."""
 
 
 def plan_task(

@@ -1,4 +1,4 @@
-"""A party whose shares have no values, to say what its steps will take; no other party is there."""
+"""A party whose shares mean nothing, to say what its steps will take; nobody else takes part."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,20 +7,22 @@ import torch
 from crypten_ext.nn.foresight import process_memory
 from crypten_ext.registry import enable
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from crypten_ext.ring.exchange import DIRECT_BYTES
 from crypten_ext.ring.factors import Factor
-from crypten_ext.ring.foreseen import WORD, Foreseen
+from crypten_ext.ring.foreseen import WORD, Counts, Foreseen, Small
 from crypten_ext.run.host import CrypTenHost
+from crypten_ext.transport.group import DIRECT_WORDS
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.host import Batch, Placed, part_of
+from extensions.protocols.announcement import Announced
+from extensions.protocols.host import Batch, Placed, StepForecast
 from extensions.protocols.optimizer import State, rule_of
 from extensions.protocols.pea import plans, step_of
 from extensions.ring.interface import NoiseSource
-from extensions.runs.budget.forecast import StepForecast, announced
+from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
 from extensions.runs.providers import DEALINGS
 
 import crypten
+from crypten import communicator
 
 
 class ForeseenRing(CrypTenRing):
@@ -52,35 +54,37 @@ class ForeseenRing(CrypTenRing):
 
 
 class ForeseenHost(CrypTenHost):
-    """That party.
+    """That party, whose batches have few rows.
 
     Args:
         ring: without values.
         widths: of a record's features and of its labels.
+        rows: of a piece of a batch.
     """
 
-    def __init__(self, ring: ForeseenRing, widths: tuple[int, int]) -> None:
+    def __init__(self, ring: ForeseenRing, widths: tuple[int, int], rows: int) -> None:
         super().__init__(ring.frac_bits, SystemSource())
         self.ring = ring
-        self._widths = widths
+        self._widths, self._rows = widths, rows
 
     def samples(
         self, records: Placed, rows: Sequence[int], rate: float, pieces: int
     ) -> Iterator[Batch]:
-        """Yields pieces of a batch without values."""
-        for i in range(pieces):
-            own = [part.stop - part.start for part in (part_of(n, i, pieces) for n in rows)]
-            x, y = (_words(sum(own), width) for width in self._widths)
-            features = Factor(x, own, _words(own[0], self._widths[0]))
-            yield Batch(features, y, _words(sum(own)), _words(sum(own)))
+        """Yields pieces of a batch that means nothing, all of whose rows are this party's."""
+        for _ in range(pieces):
+            own = [0] * len(rows)
+            own[communicator.get().get_rank()] = self._rows
+            x, y = (_words(self._rows, width) for width in self._widths)
+            features = Factor(x, own, _words(self._rows, self._widths[0]))
+            yield Batch(features, y, _words(self._rows), _words(self._rows))
 
 
 def _words(*shape: int) -> torch.Tensor:
-    return torch.empty(shape, dtype=torch.int64)
+    return torch.zeros(shape, dtype=torch.int64)
 
 
 def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
-    """Returns what a step of a run takes of its first party.
+    """Returns what a step of a run takes of a party on the average.
 
     Args:
         config: resolved settings.
@@ -91,32 +95,79 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         ArgumentError: of `announced` and of `plans`; or a provider whose tuples take rounds.
     """
     records = announced(config, sizes, features)
-    network, step_plan, _ = plans(config, records)
+    plans(config, records)
     crypten.init()
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     try:
-        ring = ForeseenRing(config.frac_bits, config.parties)
-        with Foreseen() as mode:
-            model = [(_words(m, n), _words(m)) for m, n in network.parameter_shapes]
-            host = ForeseenHost(ring, (features, config.outputs))
-            step = step_of(host, config, records)
-            public = rule_of(config, step_plan).public(1)
-            step(model * State.models(config), 1, *public)
+        return step_cost(config, records)
     finally:
         crypten.uninit()
-    bytes_ = carried(mode, config.parties)
-    return StepForecast(mode.rounds, bytes_, process_memory(mode.peak))
 
 
-def carried(mode: Foreseen, parties: int) -> int:
+def step_cost(config: TrainConfig, records: Announced) -> StepForecast:
+    """Returns the same, in a party that has joined a computation or is alone; local.
+
+    A step of all rows opens as much as follows from two of few rows: words are a multiple of the
+    rows but for what depends on the model alone, since `_UNIT` rows fill whole words of bits.
+
+    Args:
+        config: resolved settings.
+        records: of which the sizes are known.
+
+    Raises:
+        ArgumentError: of `plans`; or a provider whose tuples take rounds.
+    """
+    rows = sum(records.rows(config)) // records.pieces(config)
+    units = max(1, _AT_ONCE // (_UNIT * records.features))
+    small = min(rows, rows % _UNIT + _UNIT * units)
+    if not plans(config, records)[0].is_dense:
+        small = rows
+    first = _computed(config, records, small)
+    last = first if rows == small else _computed(config, records, small + _UNIT)
+    times = (rows - small) // _UNIT
+    openings = [a + times * (b - a) for a, b in zip(first.openings, last.openings, strict=True)]
+    own, peak = (
+        getattr(first, name) + times * (getattr(last, name) - getattr(first, name))
+        for name in ("rows", "peak")
+    )
+    return StepForecast(
+        rounds=len(openings),
+        bytes=carried(openings, config.parties) + round(2 * own / config.parties),
+        memory=process_memory(peak),
+        trips=sum(2 if words > DIRECT_WORDS else 1 for words in openings),
+    )
+
+
+_UNIT = 64
+"""Rows that fill words of 64 bits."""
+_AT_ONCE = 1 << 15
+"""About so many words of features are computed with."""
+
+
+def _computed(config: TrainConfig, records: Announced, rows: int) -> Counts:
+    """A step on so many rows a piece; windows of images would take long even of few rows."""
+    network, step_plan, _ = plans(config, records)
+    with Small() if network.is_dense else Foreseen() as mode:
+        model = [(_words(m, n), _words(m)) for m, n in network.parameter_shapes]
+        ring = ForeseenRing(config.frac_bits, config.parties)
+        host = ForeseenHost(ring, (records.features, config.outputs), rows)
+        step = step_of(host, config, records)
+        step(model * State.models(config), 1, *rule_of(config, step_plan).public(1))
+    return mode
+
+
+def carried(openings: Sequence[int], parties: int) -> int:
     """Returns the bytes that each of so many parties sends and receives on the average.
 
     Of an opening of many words a party sends 2 (n - 1) / n times as many, of few n - 1 times
     (`crypten_ext.transport.group`).
+
+    Args:
+        openings: words of each.
+        parties: their number.
     """
     sent = sum(
-        (parties - 1) * words * (1 if words * WORD <= DIRECT_BYTES else 2 / parties)
-        for words in mode.openings
+        (parties - 1) * words * (1 if words <= DIRECT_WORDS else 2 / parties) for words in openings
     )
-    return round(2 * WORD * sent) + mode.rows
+    return round(2 * WORD * sent)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from crypten_ext import dealer
 from crypten_ext.masks.pairwise import PairwiseMasks
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.processes.meter import Meter
+from crypten_ext.processes.pace import timed
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.exchange import meanwhile
 from crypten_ext.ring.factors import Factor
@@ -20,9 +22,21 @@ from extensions.network.passes import Parameters
 from extensions.privacy.randomness import DrawnAhead, SystemSource
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
-from extensions.protocols.host import Arrays, Batch, Compute, Host, Placed, Traffic, flat, pairs
+from extensions.protocols.host import (
+    Arrays,
+    Batch,
+    Compute,
+    Host,
+    Pace,
+    Placed,
+    Tell,
+    Traffic,
+    flat,
+    pairs,
+)
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from extensions.runs.budget.seconds import openly
 
 
 class CrypTenHost(Host):
@@ -45,6 +59,25 @@ class CrypTenHost(Host):
         self._left = 0
         self._outputs: int | None = None
         self._next: Batch | None = None
+        self._pace: Pace | None = None
+
+    def time(self) -> None:
+        """Times the connections, by some rounds of zeros."""
+        self._pace = timed(self)
+
+    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+        """Has told at once what a step will take.
+
+        Raises:
+            ArgumentError: a provider whose tuples take rounds.
+        """
+        if self._pace is None:
+            return
+        from crypten_ext.run.foreseen_host import step_cost
+
+        hidden = config.hidden
+        step = step_cost(config, records) if hidden else openly(config, records.features)
+        tell(step, self._pace)
 
     def begin(self, run: str) -> None:
         """The dealer, if there is one, deals for this run and no other; traffic counts from here.

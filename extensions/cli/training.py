@@ -11,6 +11,7 @@ import numpy as np
 
 from extensions.cli import console, data
 from extensions.cli.again import OPTIONS, Again, AgainReport
+from extensions.cli.ahead import Ahead
 from extensions.cli.budget import BudgetFile, ledgers_of, spent_in
 from extensions.cli.options import SETTLED, Ending, Schedule, check_options, config_of
 from extensions.cli.parameters import Options
@@ -150,7 +151,7 @@ def _trained(
         console.notice(difference)
     far = options.players is not None
     with console.resume_hint(options.kept, at_players=far), console.progress(config) as show:
-        done = train(config, show)
+        done = train(config, Ahead(config, show))
     return {**done, OPTIONS: again.options()}
 
 
@@ -209,7 +210,8 @@ def party(
         console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")
         del own
         with console.resume_hint(options.kept), console.progress(assumed) as show:
-            done = engine.train_party(config, records, seat.meeting, show, options)
+            told = Ahead(assumed, show)
+            done = engine.train_party(config, records, seat.meeting, told, options)
     console.finish({**done, **spent_in(options.ledgers)}, ending, options.save)
 
 

@@ -96,6 +96,47 @@ class Traffic(NamedTuple):
         return Traffic(self.rounds + times * other.rounds, carried)
 
 
+class StepForecast(NamedTuple):
+    """What one step takes.
+
+    Attributes:
+        rounds: among the parties.
+        bytes: that a party sends to and receives from the others on the average, headers not
+            counted; None where nobody can tell.
+        memory: bound of the bytes that a party's process takes beside records and model, about;
+            None likewise.
+        trips: messages one after the other between parties; a round of many words takes two.
+    """
+
+    rounds: int
+    bytes: int | None = None
+    memory: int | None = None
+    trips: int = 0
+
+
+class Pace(NamedTuple):
+    """How fast parties compute together here and now, as far as it was timed.
+
+    Attributes:
+        trip: seconds of a message to everybody and of what is computed for it.
+        byte: seconds that each byte takes, of what a party sends and receives, likewise.
+        work: how much longer this processor takes than the one on which figures were measured.
+        beside: seconds that a run takes before its first step and after its last one.
+        counted: whether what parties tell each other beside steps counts as rounds.
+        averaging: rounds that the mean of iterates takes at the end.
+    """
+
+    trip: float = 0.0
+    byte: float = 0.0
+    work: float = 1.0
+    beside: float = 0.0
+    counted: bool = False
+    averaging: int = 0
+
+
+Tell = Callable[[StepForecast, Pace], None]
+
+
 def mean(values: Sequence[int]) -> int | None:
     """Returns the mean, rounded; None of nothing."""
     return round(sum(values) / len(values)) if values else None
@@ -149,6 +190,20 @@ class Host(Protocol):
         """Takes note of what a run is known by, for whoever deals to its parties.
 
         Traffic counts from here.
+        """
+        return
+
+    def time(self) -> None:
+        """Finds how fast parties are, for `foretell`; nothing is shared. All call it at once."""
+        return
+
+    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+        """Has somebody told what a step will take, before any record is shared; or nobody.
+
+        Args:
+            config: of the run.
+            records: of which all parties know the sizes (`extensions.protocols.announcement`).
+            tell: is called once, where it can be known.
         """
         return
 

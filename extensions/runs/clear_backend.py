@@ -6,7 +6,8 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
-from extensions.runs.budget.forecast import StepForecast
+from extensions.protocols.host import Pace, StepForecast
+from extensions.runs.clear_host import usual
 from extensions.runs.clear_training import train as train_in_clear
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Progress
@@ -54,6 +55,11 @@ def train(
 def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
     """Returns that nothing is sent."""
     return StepForecast(rounds=0, bytes=0)
+
+
+def pace(seconds: float) -> Pace:
+    """Returns how fast a step is computed here."""
+    return usual()
 
 
 def check_party(config: TrainConfig, *_: Any) -> None:

@@ -1,14 +1,33 @@
 """Plaintext as a host: the same arithmetic, sampling and noise, and nobody to hide from."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from extensions.network.passes import Parameters
-from extensions.protocols.host import Compute, Host, Placed, flat, pairs
+from extensions.protocols.host import (
+    Compute,
+    Host,
+    Pace,
+    Placed,
+    StepForecast,
+    Tell,
+    flat,
+    pairs,
+)
 from extensions.ring.clear import ClearRing, Coins
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from extensions.runs.budget.seconds import work
+
+_BESIDE = 0.5
+"""Seconds of a run beside its steps, about."""
+
+
+def usual() -> Pace:
+    """Returns how fast one process computes on plaintext."""
+    return Pace(work=work(), beside=_BESIDE)
 
 
 class ClearHost(Host):
@@ -36,6 +55,10 @@ class ClearHost(Host):
         self.ring = ClearRing(frac_bits, parties=parties, seed=coins)
         self.noise = source
         self.ranks = range(owners)
+
+    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+        """Has told that nothing is sent."""
+        tell(StepForecast(0, 0), usual())
 
     def share_rows(self, rows: Sequence[int], own: Placed) -> list[Integers]:
         """Returns all owners' rows, one's after the other's."""

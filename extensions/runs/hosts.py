@@ -7,8 +7,8 @@ from typing import Any, Protocol, cast
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import Outline
+from extensions.protocols.host import Pace, StepForecast
 from extensions.runs import entry_points
-from extensions.runs.budget.forecast import StepForecast
 from extensions.runs.config import HOSTS, TrainConfig
 from extensions.runs.options import Meeting, RunOptions
 
@@ -72,6 +72,19 @@ def plan(
     if foresee is None:
         raise ArgumentError("backend", config.backend, "one that can tell what a step takes")
     return cast(StepForecast, foresee(config, sizes, features))
+
+
+def usual_pace(backend: Backend, seconds: float) -> Pace:
+    """Returns how fast parties of a backend are on a machine like this one, in one place.
+
+    A backend that can tell offers a function `pace`, which takes the rest.
+
+    Args:
+        backend: of the run.
+        seconds: that its plan took.
+    """
+    usual = getattr(backend, "pace", None)
+    return Pace() if usual is None else cast(Pace, usual(seconds))
 
 
 def find(name: str) -> Backend:

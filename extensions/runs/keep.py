@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy.typing as npt
@@ -12,11 +13,21 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
 from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Carried, Host, Traffic, mean, named, unnamed
+from extensions.protocols.host import (
+    Carried,
+    Host,
+    Pace,
+    StepForecast,
+    Traffic,
+    mean,
+    named,
+    unnamed,
+)
 from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
+from extensions.runs.budget.seconds import run_of
 from extensions.runs.checkpoints import (
     PartyCheckpoints,
     at_once,
@@ -45,9 +56,11 @@ class Following(pea.Keep):
         host: of the run.
         config: of the run.
         manifest: of the run.
-        progress: called after each step with "step", "steps", "rounds" and, as means of this
-            program's parties, "bytes" and "padding" of them; "largest" is what the one of them sent
-            and received that did most. Bytes are None where they are not counted.
+        progress: called before the first step as step 0 with "ahead", what the run will take
+            (`extensions.runs.budget.seconds.Run`), if that is known; and after each with "step",
+            "steps", "rounds" and, as means of this program's parties, "bytes" and "padding" of
+            them; "largest" is what the one of them sent and received that did most. Bytes are None
+            where they are not counted.
 
     Attributes:
         manifest: of the run.
@@ -74,6 +87,25 @@ class Following(pea.Keep):
     def kept(self) -> bool:
         """Whether there is something from which the run can go on."""
         return False
+
+    def foretell(self, records: Announced, held_out: int) -> None:
+        """Shows what the run will take, if its host can tell; whatever fails, the run goes on.
+
+        Args:
+            records: on which all parties have agreed.
+            held_out: number of held-out records of this program's owners; others have as many.
+        """
+        config, owners = self._config, max(1, len(self._host.ranks))
+
+        def tell(step: StepForecast, pace: Pace) -> None:
+            left = len(self.steps(config))
+            all_held_out = held_out * config.parties // owners
+            begun = bool(self.sizes)
+            run = run_of(config, records, all_held_out, step, pace, left, whitened=begun)
+            self._show(0, Traffic(0, [Carried()]), ahead=run._asdict())
+
+        with suppress(PeaError):
+            self._host.foretell(config, records, tell)
 
     def begin(self, records: Announced) -> None:
         """Takes note of the records, and of which part of the steps' rows is padding."""
@@ -105,17 +137,20 @@ class Following(pea.Keep):
     def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Shows that so many steps are made."""
         if step:
-            traffic = self._host.traffic()
-            self._progress(
-                {
-                    "step": step,
-                    "steps": self._config.steps,
-                    "rounds": traffic.rounds,
-                    "bytes": traffic.mean,
-                    "largest": traffic.largest,
-                    "padding": mean(self._padded(traffic)),
-                }
-            )
+            self._show(step, self._host.traffic())
+
+    def _show(self, step: int, traffic: Traffic, **more: Any) -> None:
+        self._progress(
+            {
+                "step": step,
+                "steps": self._config.steps,
+                "rounds": traffic.rounds,
+                "bytes": traffic.mean,
+                "largest": traffic.largest,
+                "padding": mean(self._padded(traffic)) if step else 0,
+                **more,
+            }
+        )
 
     def open(self, name: str, compute: Compute) -> list[Integers]:
         """Returns to every party what the holders' words add up to; the run is spent."""

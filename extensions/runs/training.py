@@ -115,6 +115,7 @@ def run_with(
         parties = shelves.checkpoints(options.checkpoints, settings)
         keep = Keeping(host, config, manifest, progress, parties)
     own, keep.budget = enter(keep.entry)
+    host.time()
     host.begin(manifest.digest)
     save = None if options.save is None else partial(shelves.save, options.save)
     try:
@@ -229,6 +230,7 @@ def _run(
     way = way_of(config)
     records = pea.agreed(host, config, own, keep.facts, way)
     begun = keep.resume()
+    keep.foretell(records, sum(map(len, own.held_out)))
     own, records, whitening = whitened(host, config, own, records, keep)
     model, ledger = pea.train(host, config, own, records, begun, keep, way)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release

@@ -12,7 +12,7 @@ from extensions import printing
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import read_party_file
-from extensions.runs.budget.forecast import StepForecast
+from extensions.protocols.host import Pace, StepForecast
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
@@ -162,6 +162,10 @@ def train_far_task(emit: Progress, **arguments: Any) -> dict[str, Any]:
     return train_far(emit=emit, **arguments)
 
 
+TRIP, BYTE = 0.6e-3, 1e-8
+"""Seconds of what servers compute for a round, and for a byte."""
+
+
 def notices(config: TrainConfig) -> list[str]:
     """Returns who must be trusted."""
     return [NOTICE]
@@ -243,6 +247,17 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         lost=ServersLostError,
     )
     return StepForecast(**found)
+
+
+def pace(seconds: float) -> Pace:
+    """Returns how fast servers are that share a process, of which a plan took so long."""
+    slower = seconds / _PLANNED
+    beside = _STARTING * seconds
+    return Pace(trip=slower * TRIP, byte=slower * BYTE, work=slower, beside=beside, averaging=2)
+
+
+_PLANNED, _STARTING = 10.0, 1.6
+"""Seconds of a plan where figures were measured; and what a run takes of it beside its steps."""
 
 
 def plan_task(

@@ -1,6 +1,7 @@
 """ABY3 as a host: one program directs three servers, on whose devices their records lie."""
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -17,15 +18,19 @@ from extensions.protocols.host import (
     Carried,
     Compute,
     Host,
+    Pace,
     Placed,
     Step,
+    StepForecast,
     SumOf,
+    Tell,
     Traffic,
     flat,
     pairs,
 )
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from extensions.runs.budget.seconds import work
 from extensions.runs.checkpoints import at_once
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import Cost
@@ -41,6 +46,13 @@ from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Replicated, Share
 from tfe_ext.ring.variables import ScalarVariables
+from tfe_ext.run.backend import BYTE, TRIP
+
+_TRACED = 4.0
+"""Seconds that the graph of a step takes to be traced where figures were measured."""
+_OTHERS = 1.6
+"""What the first run of a step, and the graph of the evaluation, take of that."""
+_BESIDE = 2.0
 
 
 class ABY3Host(Host):
@@ -64,6 +76,14 @@ class ABY3Host(Host):
         self._names = [server.name for server in prot.servers]
         self._on = prot.ring.servers.devices
         self._traffic = super().traffic()
+        self._tell: Tell | None = None
+
+    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+        """Has told when the step has been traced, which says what it takes, and before it runs."""
+        if config.hidden:
+            self._tell = tell
+        else:
+            tell(StepForecast(0, 0), Pace(work=work(), beside=_BESIDE))
 
     def place(self, own: Sequence[OwnRecords | PlacedRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
@@ -202,7 +222,12 @@ class ABY3Host(Host):
 
         def run(model: Parameters, *integers: int) -> Parameters:
             nonlocal found
-            found = found or self._program(step, model, integers)
+            if found is None:
+                began = time.perf_counter()
+                found = self._program(step, model, integers)
+                cost = found[0].cost
+                if isinstance(step, SampledStep) and self._tell is not None:
+                    self._told(cost, found[0].memory, time.perf_counter() - began)
             program, public = found
             public.assign(integers)
             program()
@@ -210,6 +235,26 @@ class ABY3Host(Host):
             return model
 
         return run
+
+    def _told(self, cost: Cost, memory: int, seconds: float) -> None:
+        """Has told what a step takes, whose graph was traced in so many seconds."""
+        assert self._tell is not None
+        step = StepForecast(cost.rounds, cost.traffic.mean, memory, cost.rounds)
+        slower = seconds / _TRACED
+        trip, byte = self._between()
+        pace = Pace(
+            trip=trip + slower * TRIP,
+            byte=byte + slower * BYTE,
+            work=slower,
+            beside=_OTHERS * seconds + _BESIDE,
+            averaging=2,
+        )
+        self._tell(step, pace)
+        self._tell = None
+
+    def _between(self) -> tuple[float, float]:
+        """Seconds of a message from one server to another, and of each byte that one carries."""
+        return 0.0, 0.0
 
     def foreseen(self, step: Step, model: Parameters, integers: Sequence[int]) -> Cost:
         """Returns what a step costs that is traced and not run, its memory too."""
@@ -255,6 +300,11 @@ class FarHost(ABY3Host):
     they are.
     """
 
+    def _between(self) -> tuple[float, float]:
+        """Times messages that go around the servers: small ones, and some of a megabyte."""
+        trip, large = (_around(self._on, words) for words in (8, 1 << 17))
+        return trip, max(0.0, large - trip) / (8 << 17) / (2 * (len(self._on) - 1))
+
     def _kept_words(self, found: list[list[tf.Tensor]]) -> list[list[Any]]:
         """Tensors on their servers' devices."""
 
@@ -267,6 +317,24 @@ class FarHost(ABY3Host):
     def open(self, summands: Sequence[Sequence[Any]]) -> list[Integers]:
         """Returns what the summands add up to, which come here."""
         return super().open([[part.numpy() for part in own] for own in summands])
+
+
+def _around(devices: Sequence[str], words: int, turns: int = 3) -> float:
+    """Returns the seconds in which so many words get from one device to the next one."""
+
+    def around() -> tf.Tensor:
+        with tf.device(devices[0]):
+            passed = tf.zeros(words, tf.int64)
+        for device in [*devices[1:], devices[0]] * turns:
+            with tf.device(device):
+                passed += 1
+        return passed[0]
+
+    program = Program(around)
+    program()
+    began = time.perf_counter()
+    program().numpy()
+    return (time.perf_counter() - began) / (turns * len(devices))
 
 
 def _whole(share: Additive3, rank: int) -> tf.Tensor:

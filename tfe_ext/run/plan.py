@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.host import share_public
+from extensions.protocols.host import StepForecast, share_public
 from extensions.protocols.optimizer import State, rule_of
 from extensions.protocols.pea import plans, public_start, step_of
-from extensions.runs.budget.forecast import StepForecast, announced
+from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
 from tfe_ext.players.config import local_config
 from tfe_ext.run.training import host_of

@@ -3,19 +3,24 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import typer
 from rich.table import Table
 
 from extensions.cli import console
+from extensions.cli.ahead import epsilon_of, line_of, running
 from extensions.cli.options import SETTLED, Report, Schedule, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
-from extensions.runs.budget.forecast import forecast
+from extensions.runs.budget.forecast import announced, forecast
+from extensions.runs.budget.seconds import NETWORKS, network_of, openly, run_of
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find_for, settled
+from extensions.runs.hosts import find_for, settled, usual_pace
 from extensions.runs.hosts import plan as plan_step
 
 MOST_COLUMNS = 1 << 20
+HELD_OUT = 4
+"""Training records for each that is held out, as data sets are split."""
 _COLUMNS = ("inputs", "outputs", "positions", "norms")
 
 
@@ -39,11 +44,12 @@ class Sizes:
         """Returns the number of records of each party.
 
         Raises:
-            ArgumentError: they are no numbers.
+            ArgumentError: they are no numbers, or all 0.
         """
         words = self.records.split(",")
-        if not all(word.strip().isdecimal() and len(word) < 12 for word in words):
-            allowed = "a number for each party, such as 800,1000,700, or one for all"
+        numbers = all(word.strip().isdecimal() and len(word) < 12 for word in words)
+        if not numbers or not sum(map(int, words)):
+            allowed = "a number for each party, such as 800,1000,700, or one for all; not all 0"
             raise ArgumentError("records", self.records, allowed)
         sizes = [int(word) for word in words]
         return sizes * parties if len(sizes) == 1 else sizes
@@ -53,19 +59,39 @@ def plan(
     sizes: Annotated[Sizes, Options("Records")],
     run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, "classes"))],
     schedule: Annotated[Schedule, Options("Run")],
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="What lies between parties: " + ", ".join(NETWORKS) + "; by default nothing."
+        ),
+    ] = None,
     json_out: Report = None,
 ) -> None:
-    """Say what training will take: rounds, bytes and memory of a step, and its bounds."""
+    """Say what training will take: time, rounds, bytes and memory, and its bounds."""
     if not 1 <= sizes.columns <= MOST_COLUMNS:
         raise ArgumentError("columns", sizes.columns, f"in 1..{MOST_COLUMNS}")
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
     engine, records = find_for(config), sizes.of(config.parties)
+    link = network_of(network or "loopback")
     config = settled(config, sizes.columns, sum(records))
-    step = plan_step(engine, config, records, sizes.columns)
+    began = running()
+    step = (
+        plan_step(engine, config, records, sizes.columns)
+        if config.hidden
+        else openly(config, sizes.columns)
+    )
+    pace = usual_pace(engine, running() - began)
+    if step.rounds:
+        pace = link.slower(pace, config.parties)
     found = forecast(config, records, sizes.columns, step)
+    public = announced(config, records, sizes.columns)
+    run_ = run_of(config, public, sum(records) // HELD_OUT, step, pace)
+    found["run"] = {"rounds": run_.rounds, "bytes": run_.bytes, "seconds": running() + run_.seconds}
     console.write(found, json_out)
     _show(found)
+    line = line_of(run_._asdict(), found["run"]["seconds"], epsilon_of(config))
+    console.out.print(f"{line}; {network or 'all on this machine'}", highlight=False)
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -73,13 +99,12 @@ def _show(found: dict[str, Any]) -> None:
     for i, layer in enumerate(found["layers"]):
         table.add_row(str(i), *(str(layer[name]) for name in _COLUMNS))
     console.out.print(table)
-    step, whole = found["step"], found["run"]
+    step = found["step"]
     rows = "+".join(map(str, found["rows"]))
     lines = [
         f"{found['parameters']} weights and biases; {rows} rows a step in {found['pieces']} pieces",
         f"a step: {step['rounds']} rounds, {_bytes(step['bytes'])} of a party, "
         f"{_bytes(step['memory'])} of memory",
-        f"{found['steps']} steps: {whole['rounds']} rounds, {_bytes(whole['bytes'])} of a party",
     ]
     for line in lines:
         console.out.print(line, highlight=False)

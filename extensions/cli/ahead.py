@@ -1,0 +1,136 @@
+"""What a run will take, said before it shares anything, and corrected after its second step."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from extensions.cli import console
+from extensions.privacy.accounting import Ledger
+from extensions.protocols.settings import TRAINING, account
+from extensions.runs.config import TrainConfig
+from extensions.runs.local_training import account_for_start
+
+Show = Callable[[dict[str, Any]], None]
+
+_WRONG = 1.2
+"""By what factor a time must have been wrong to be corrected."""
+_MINUTE, _HOUR = 60, 3600
+
+
+class Ahead:
+    """Shows a run's events, and says how long it will be.
+
+    Args:
+        config: resolved settings.
+        show: shows each step.
+        clock: returns the seconds since the command began.
+    """
+
+    def __init__(
+        self, config: TrainConfig, show: Show, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._config, self._show, self._clock = config, show, clock or running
+        self._foretold: Mapping[str, Any] | None = None
+        self._total, self._first = 0.0, (0, 0.0)
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Shows an event of `extensions.runs.keep.Following`."""
+        self._config = event.get("settled", self._config)
+        run = event.get("ahead")
+        if run is not None:
+            self._foretold, self._total = run, self._clock() + run["seconds"]
+            console.expected(line_of(run, self._total, epsilon_of(self._config)))
+            return
+        if "settled" in event:
+            self._show(event)
+            return
+        if not self._first[0]:
+            self._first = event["step"], self._clock()
+        elif event["step"] == self._first[0] + 1:
+            self._correct(event)
+        self._show(event)
+
+    def _correct(self, event: Mapping[str, Any]) -> None:
+        """Says it anew after a second step, which took as long as each that follows."""
+        now = self._clock()
+        each = now - self._first[1]
+        rest = (event["steps"] - event["step"]) * each
+        if self._foretold is not None:
+            known = self._foretold
+            rest += known["after"] * max(1.0, each / known["each"]) if known["each"] else 0.0
+        total = now + rest
+        if not self._total or not 1 / _WRONG < total / self._total < _WRONG:
+            console.expected(f"{duration(total)} in all, by the time that a step took")
+
+
+def line_of(run: Mapping[str, Any], seconds: float, epsilon: str) -> str:
+    """Returns what is said of a run.
+
+    Args:
+        run: what it takes (`extensions.runs.budget.seconds.Run`).
+        seconds: of all of it.
+        epsilon: of its model.
+    """
+    parts = [duration(seconds)]
+    if run["bytes"] is not None:
+        parts.append(f"{size(run['bytes'])} a party")
+    if run["memory"] is not None:
+        parts.append(f"{size(run['memory'])} of memory beside records")
+    if run["rounds"] is not None:
+        parts.append(f"{run['rounds']} rounds")
+    return ", ".join([*parts, epsilon])
+
+
+def duration(seconds: float) -> str:
+    """Returns about how long that is."""
+    if seconds < 2 * _MINUTE:
+        return f"about {_rounded(seconds)} s"
+    if seconds < 2 * _HOUR:
+        return f"about {_rounded(seconds / _MINUTE)} min"
+    return f"about {seconds / _HOUR:.2g} h"
+
+
+def _rounded(number: float) -> int:
+    """The number with two digits, at least 1."""
+    return max(1, int(float(f"{number:.2g}")))
+
+
+def size(count: float) -> str:
+    """Returns bytes with two digits or three."""
+    for unit, one in (("GB", 1e9), ("MB", 1e6)):
+        if count >= one:
+            return f"{count / one:.3g} {unit}"
+    return f"{count / 1e3:.3g} kB"
+
+
+def epsilon_of(config: TrainConfig) -> str:
+    """Returns what a line says of a run's epsilon.
+
+    Args:
+        config: resolved settings.
+    """
+    if not config.private or config.delta is None:
+        return "not private"
+    if config.epsilon is not None:
+        return f"epsilon {config.epsilon:g}"
+    if config.insecure_seed is not None or not config.noise_multiplier:
+        return "epsilon infinite"
+    ledger = Ledger()
+    account_for_start(ledger, config)
+    account(ledger, TRAINING, config, config.steps)
+    return f"epsilon {ledger.get_epsilon(config.delta, neighbours=config.neighbours):.3g}"
+
+
+def running() -> float:
+    """Returns the seconds since this process began."""
+    if sys.platform != "linux":
+        return time.monotonic() - _IMPORTED
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    began = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - began
+
+
+_IMPORTED = time.monotonic()
