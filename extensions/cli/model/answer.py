@@ -92,13 +92,21 @@ def _measures(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         majority = report.get("majority")
         beside = "" if majority is None else f"; always the majority class: {majority:.3f}"
         yield "accuracy", _within(report, "accuracy") + beside
-    if report.get("auc") is not None:
+    if _is_told(report, "auc"):
         yield "AUC", _within(report, "auc")
         yield "recall", _found(report)
     if report.get("rmse") is not None:
-        if report.get("r2") is not None:
+        if _is_told(report, "r2"):
             yield "R2", _within(report, "r2")
-        yield "rmse", f"{report['rmse']:.4g}; always the mean: {report['rmse_of_mean']:.4g}"
+        interval = report.get("rmse_interval")
+        around = f" (95 %: {interval[0]:.4g}..{interval[1]:.4g})" if interval else ""
+        mean = f"always the mean: {report['rmse_of_mean']:.4g}"
+        yield "rmse", f"{report['rmse']:.4g}{around}; {mean}"
+
+
+def _is_told(report: Mapping[str, Any], name: str) -> bool:
+    """Whether there is a measure, or an interval if it may be any."""
+    return report.get(name) is not None or bool(report.get(f"{name}_interval"))
 
 
 def _within(report: Mapping[str, Any], name: str) -> str:
@@ -108,7 +116,8 @@ def _within(report: Mapping[str, Any], name: str) -> str:
     if everyone is not None:
         both = "" if these is None else f"these records {_range(these)}, "
         around = f"{both}all such records {_range(everyone)}"
-    return f"{report[name]:.3f}" + (f" ({around})" if around else "")
+    value = "unknown" if report[name] is None else f"{report[name]:.3f}"
+    return value + (f" ({around})" if around else "")
 
 
 def _found(report: Mapping[str, Any]) -> str:
@@ -160,7 +169,7 @@ def _records(report: Mapping[str, Any]) -> str:
         return f"{count:,} records, {held_out:,} held out"
     known = report.get("training_rows")
     of_each = f"at most {rows} rows each" if known is None else f"{sum(known):,} rows"
-    return f"{count:,} persons with {of_each}; of others {held_out:,} rows held out"
+    return f"{count:,} persons with {of_each}, {held_out:,} rows of others held out"
 
 
 def _traffic(report: Mapping[str, Any]) -> str:

@@ -84,6 +84,13 @@ def test_a_number_is_told_beside_the_mean():
     assert "accuracy" not in lines
 
 
+def test_a_measure_that_may_be_any_is_unknown():
+    wide = {"auc": None, "auc_interval": [0.0, 1.0], "auc_interval_population": [0.0, 1.0]}
+    assert said({**CLASSES, **wide, **RUN})["AUC"].startswith("unknown (")
+    none = {"rmse": 1.0, "rmse_of_mean": 1.0, "r2": None, "r2_interval": [float("-inf"), 1.0]}
+    assert said({**none, **RUN})["R2"] == "unknown (95 %: -inf..1.00)"
+
+
 @pytest.mark.parametrize(("rows", "told"), [([200, 184], "384 rows"), (None, "at most 4 rows")])
 def test_persons_and_rows_are_named_apart(rows, told):
     unit = "a person of column who, with at most 4 rows at each owner; one whom several have"
@@ -91,7 +98,7 @@ def test_persons_and_rows_are_named_apart(rows, told):
     lines = said({**RUN, **persons, **({} if rows is None else {"training_rows": rows})})
     assert "120 persons" in lines["run"]
     assert told in lines["run"]
-    assert "47 rows held out" in lines["run"]
+    assert "47 rows of others held out" in lines["run"]
     assert "a person of column who" in lines["privacy"]
 
 
