@@ -20,6 +20,7 @@ class TrainConfig(Stated):
     """
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "chosen", tuple(self.chosen))  # JSON has lists
         check(self)
 
     def resolved(self, noise_failure: float = 0.0, records: int | None = None) -> "TrainConfig":

@@ -24,11 +24,11 @@ from extensions.runs.model.export import export
 from extensions.runs.model.together import Request, settings_of
 from tests.extensions.runs.test_model_together import shared
 from tests.helpers.arrays import arrays_of
-from tests.helpers.commands import pea
+from tests.helpers.commands import PLAIN, once, pea
 
 NOISY = Request(task="evaluate", noisy=True)
-RUN = ("train", "--backend", "clear", "--parties", 2, "--steps", 2, "--sample-rate", 1)
-RUN = (*RUN, "--epsilon", 2, "--delta", 1e-5)
+RUN = ("train", "--backend", "clear", "--parties", 2, *once(*PLAIN, "--sample-rate", 1))
+RUN = (*RUN, "--steps", 2, "--epsilon", 2, "--delta", 1e-5)
 
 
 @pytest.fixture(autouse=True)

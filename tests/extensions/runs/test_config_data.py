@@ -87,6 +87,9 @@ BAD_SETTINGS = [
     ("whiten_share", 0.1),
     ("whiten_ridge", 5.0),
     ("noise_multiplier_whiten", 4.0),
+    ("data_kind", "sounds"),
+    ("epochs", 0.0),
+    ("epochs", math.inf),
     ("overflow_probability", 1.0),
     ("overflow_probability", -1e-9),
 ]
@@ -189,7 +192,7 @@ def test_epsilon_and_noise_multiplier_exclude_each_other():
 def test_every_setting_with_a_range_is_tested():
     unchecked = {
         *("data", "facts", "features", "private", "noise_multiplier", "noise_multiplier_init"),
-        *("provider", "settled", "whiten", "dealer_noise", "one_output"),
+        *("provider", "settled", "whiten", "dealer_noise", "one_output", "cheap", "chosen"),
     }
     assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
 

@@ -33,6 +33,7 @@ CONFIG = replace(
         facts={"unit": "patient"},
     ).resolved(),
     epsilon=8.0,
+    chosen=("lr",),
 )
 """As a target of epsilon makes it, without the second that this takes whoever collects tests."""
 OPTIONS = RunOptions(checkpoints=CheckpointOptions(folder=Path("kept"), every=2))
@@ -44,7 +45,7 @@ RECIPE = {
 CHOICES = {
     **{"backend": "toy", "provider": "tfp", "model": "mlp:3", "neighbours": "replace"},
     **{"calibration": "rdp", "evaluate": "opened", "init": "random", "init_weighting": "uniform"},
-    **{"facts": {"unit": "visit"}, "settled": False},
+    **{"facts": {"unit": "visit"}, "settled": False, "data_kind": "texts", "chosen": ("steps",)},
     **{"loss": next(loss for loss in LOSSES if loss != CONFIG.loss)},
 }
 """Other values of settings that have choices; another number, text or flag is made as needed."""

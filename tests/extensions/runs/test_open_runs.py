@@ -27,7 +27,7 @@ from tests.conftest import SHARED
 from tests.extensions.runs.test_crashes import CONFIG as HIDDEN
 from tests.extensions.runs.test_crashes import PARTS, result
 from tests.extensions.runs.test_third_host import toy
-from tests.helpers.commands import pea, report_of
+from tests.helpers.commands import PLAIN, pea, report_of
 from tests.helpers.crashes import (
     Attempt,
     KilledError,
@@ -49,7 +49,7 @@ PARAMETERS = 650
 ITERATES = "the model after each step"
 COUNT = "the number of correct predictions on held-out records"
 RUN = ("train", "--epsilon", "4", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
-EACH_STEP = (*RUN, "--open", "each-step", "--steps", 4)
+EACH_STEP = (*RUN, *PLAIN, "--open", "each-step", "--steps", 4)
 STATISTICS = (*RUN, "--method", "statistics", "--loss", "least-squares")
 TWO = ("toy", "clear")
 

@@ -11,7 +11,7 @@ from extensions.network.passes import forward
 from extensions.protocols import announcement, host
 from extensions.runs import entry_points, outputs
 from extensions.runs.model import read_opened
-from tests.helpers.commands import pea, report_of
+from tests.helpers.commands import PLAIN, pea, report_of
 from tests.helpers.paths import ROOT
 
 TOY = ROOT / "tests" / "helpers" / "toy_ext"
@@ -70,17 +70,14 @@ def test_a_run_on_it_is_that_of_the_clear_backend(toy, tmp_path):
 
 def test_its_shares_and_checkpoints_are_kept_as_anywhere(toy, tmp_path):
     kept = tmp_path / "kept"
-    report, model = trained(
-        tmp_path, "--backend", "toy", "--parties", 2, "--steps", 4, "--checkpoint", kept
-    )
+    run = ("--backend", "toy", "--parties", 2, *PLAIN, "--steps", 4, "--checkpoint", kept)
+    report, model = trained(tmp_path, *run)
     assert report["opened"] == ["the number of correct predictions on held-out records"]
     assert sorted(path.name for path in model.iterdir()) == ["party-0.npz", "party-1.npz"]
     assert sorted(path.name for path in kept.iterdir()) == [
         f"party-{rank}{name}" for rank in range(2) for name in ("-result.json", ".finished")
     ]
-    again = pea(
-        *RUN, "--backend", "toy", "--parties", 2, "--steps", 4, "--checkpoint", kept, "--resume"
-    )
+    again = pea(*RUN, *run, "--resume")
     assert "of a run that was finished" in again.stderr
 
 

@@ -21,7 +21,7 @@ from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED
 from tests.helpers.arrays import arrays_of
-from tests.helpers.commands import KEYS, pea, report_of
+from tests.helpers.commands import KEYS, PLAIN, once, pea, report_of
 from tests.helpers.digits import HELD_OUT, F, correct
 
 pytestmark = [
@@ -36,7 +36,8 @@ DEVIATION, FLOOR = 0.012, 0.83
 
 def run(folder: Path, *options: object) -> dict[str, Any]:
     path = folder / "report.json"
-    done = pea("train", *PRIVATE, *options, "--json", path)
+    settings = once("--steps", 120, *PLAIN, *options)
+    done = pea("train", *PRIVATE, *settings, "--verbose", "--json", path)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("must not collude") == ("clear" not in options)
