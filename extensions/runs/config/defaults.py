@@ -91,7 +91,8 @@ def usual(config: Stated, records: int) -> Usual:
     if opened and not few:
         found = found._replace(sample_rate=1.0, momentum=0.7)
     if config.cheap:
-        found = found._replace(steps=10, sample_rate=0.2)
+        slow = config.data_kind == "tables" and not few
+        found = found._replace(steps=20 if slow else 10, sample_rate=0.1 if slow else 0.2)
     if config.data_kind != "images":
         return found
     return found._replace(bias_scale=0.0, max_grad_norm=0.5 if few else found.max_grad_norm)

@@ -101,8 +101,14 @@ def test_what_is_given_is_kept_and_the_rate_follows_it():
 
 
 def test_cheap_runs_have_fewer_steps_and_hidden_ones_alone():
-    config = chosen(data_kind="images", cheap=True)
-    assert (config.steps, config.sample_rate) == (10, 0.2)
+    for kind, records, want in (
+        ("images", 60_000, (10, 0.2)),
+        ("images", 1_000, (10, 0.2)),
+        ("tables", 60_000, (20, 0.1)),
+        ("tables", 1_000, (10, 0.2)),
+    ):
+        config = chosen(records, data_kind=kind, cheap=True)
+        assert (config.steps, config.sample_rate) == want
     with pytest.raises(ArgumentError, match="cheap"):
         chosen(cheap=True, open="each-step")
 
