@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from extensions.network.tally import BITS, SHOWN, area_unit, deviation, kind_of, signs, uncentred
+from extensions.network.tally import BITS, SHOWN, area_unit, kind_of, sensitivity, signs, uncentred
 from extensions.ring.fixed_point import Reals
 
 KEYS = (
@@ -125,7 +125,7 @@ def quality(
         facts: what is public of the records: names of classes, the range of a target.
         records: number of held-out records; public.
         noise: deviation of a count's noise, of all parties together; that of the sums is
-            `extensions.network.tally.deviation` times it.
+            `extensions.network.tally.sensitivity` times it.
 
     Returns:
         accuracy; majority: that of always saying the most frequent class; recall: accuracy of each
@@ -145,12 +145,12 @@ def quality(
     Source:
         Hanley and McNeil, Radiology 143, 1982.
     """
-    kind, sigma = kind_of(classes), noise * deviation(classes)
+    kind, sigma = kind_of(classes), noise * sensitivity(classes)
+    sums = uncentred(sums, classes, records)
     if kind == "moments":
         return _of_moments(sums, facts, records, sigma)
     if kind == "classes":
         return Counts(sums.reshape(2, classes), records, sigma).measures(facts)
-    sums = uncentred(sums, records)
     found = Counts(sums[:4].reshape(2, 2), records, sigma)
     return {
         **found.measures(facts),
@@ -222,7 +222,7 @@ def half_width(records: int, noise: float, share: float, *, hidden: bool) -> flo
         share: of the records that are of one class.
         hidden: whether counts are made in shares. Of a public model it is the most that it may be.
     """
-    sigma, one, zero = noise * deviation(2), share * records, (1 - share) * records
+    sigma, one, zero = noise * sensitivity(2), share * records, (1 - share) * records
     twice = sigma * records
     if not hidden:
         order = SHOWN * (SHOWN - 1)

@@ -4,7 +4,6 @@ Few sums are opened, so that each can have little noise: of two classes seven, w
 of bins in which their scores were compared.
 """
 
-import math
 from typing import Literal, cast
 
 import numpy as np
@@ -68,9 +67,11 @@ def opened_bits(classes: int, frac_bits: int) -> int:
 def sensitivity(classes: int) -> float:
     """Returns a bound of the Euclidean norm by which one record moves all opened sums together.
 
-    Beside a null record in its place, which moves none. With an error and a target's distance from
-    1/2 that are at most 1 and 1/2, moments move by 1, 1/2 and 1/4. Of more classes a record enters
-    one count.
+    Beside a null record in its place, which moves none. Each sum is opened with so many times the
+    noise that a single count would have, so that all cost what it costs. Of more classes a record
+    enters one count. Of a number a squared error less 1/2, a target less 1/2 and the square of this
+    less 1/8 move their sums by 1/2, 1/2 and 1/8 at most: by 0.72 together, or 0.73 with what is
+    rounded to 8 fractional bits or more.
 
     Of two it enters one of four counts, which are opened less a quarter of their sum: it moves one
     by 3/4 and three by -1/4, sqrt(3/4) in all. A squared error less 1/2 moves by 1/2 at most, and
@@ -82,15 +83,7 @@ def sensitivity(classes: int) -> float:
     right now or wrong now, while the new one is wrong. So it moves by 1/2, and so does the mean of
     two orders, at most. In all that is sqrt(3/4 + 1/4 + 1 + 1/4).
     """
-    return {"moments": math.sqrt(1 + 1 / 4 + 1 / 16), "bins": 1.5, "classes": 1.0}[kind_of(classes)]
-
-
-def deviation(classes: int) -> float:
-    """Returns the noise of each sum where the noise of a single count would be 1.
-
-    Of two classes as much more as a record moves all sums more than a count.
-    """
-    return sensitivity(classes) if kind_of(classes) == "bins" else 1.0
+    return {"moments": 0.73, "bins": 1.5, "classes": 1.0}[kind_of(classes)]
 
 
 def check_number(records: int, parties: int) -> None:
@@ -114,7 +107,8 @@ def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
         targets: shares of the same shape, f fractional bits.
 
     Returns:
-        Of one output the sums of (prediction - target)^2, of target - 1/2 and of its square. Of two
+        Of one output the sums of (prediction - target)^2 less 1/2 a row, of target - 1/2, and of
+        its square less 1/8 a row. Of two
         classes how many rows have a score in each bin between `EDGES`, the log-odds of class 1, by
         group and by class: (BINS, GROUPS, 2), flat. Of more classes how many rows of each are
         predicted right, then how many wrong.
@@ -234,9 +228,11 @@ def at_prevalence(ring: Ring, counts: Share) -> Share:
     return one.sum(0).sum(0) + ends[1] - ends[0]
 
 
-def uncentred(sums: Reals, records: int) -> Reals:
-    """Returns opened sums of two classes with what `summary` took from each of so many records."""
-    taken: Reals = np.array([*[1 / 4] * 4, 1 / 2, *[0.0] * (len(sums) - 5)])
+def uncentred(sums: Reals, classes: int, records: int) -> Reals:
+    """Returns opened sums with what was taken from each of so many records."""
+    first = {"moments": [1 / 2, 0.0, 1 / 8], "bins": [*[1 / 4] * 4, 1 / 2], "classes": []}
+    taken: Reals = np.zeros(len(sums))
+    taken[: len(first[kind_of(classes)])] = first[kind_of(classes)]
     return sums + records * taken
 
 
@@ -298,4 +294,6 @@ def _moments(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
     centred = ring.add_public(targets, -(1 << (f - 1)))
     squares = [square.sum(0) for square in ring.mul([(apart, apart), (centred, centred)])]
     errors, spread = ring.truncate([(square, f) for square in squares])
+    rows = logits.shape[0] << f
+    errors, spread = ring.add_public(errors, -rows // 2), ring.add_public(spread, -rows // 8)
     return ring.stack([errors, centred.sum(0), spread]).reshape(-1)

@@ -12,7 +12,6 @@ from extensions.network.passes import Parameters, forward
 from extensions.network.tally import (
     cells,
     compared,
-    deviation,
     kind_of,
     opened_bits,
     opened_cells,
@@ -82,16 +81,14 @@ def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
     """Records what noised counts cost a held-out record; nothing without them.
 
     A record moves the number of misses by at most 1, all sums by `sensitivity` together, where
-    each has `deviation` times the noise of a count, and a person k times as far, whatever the
-    model, which held-out records have no part in. An exact count costs what no ledger can say.
+    each has as many times the noise of a count, and a person k times as far, whatever the model,
+    which held-out records have no part in. An exact count costs what no ledger can say.
     """
     if config.evaluate == "noisy":
-        most: float = config.rows_per_unit
-        if config.judged == "all":
-            most *= sensitivity(config.classes) / deviation(config.classes)
+        noise = config.count_noise / config.rows_per_unit
         ledger.record(
             COUNTED,
-            noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise / most,
+            noise_multiplier=0.0 if config.insecure_seed is not None else noise,
             sample_rate=1.0,
             steps=1,
             overflow_probability=_noise_failure(host, config),
@@ -242,7 +239,7 @@ class Outputs:
     def _sigma(self) -> float:
         """Deviation of the noise of each number."""
         config = self._config
-        return config.count_noise * (deviation(config.classes) if config.judged == "all" else 1.0)
+        return config.count_noise * (sensitivity(config.classes) if config.judged == "all" else 1.0)
 
     def _summary(self, ring: Ring, counts: Share) -> Share:
         """What is opened of counts of all records, or of an owner's, if the model is public."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from extensions.errors import ArgumentError
-from extensions.network.tally import deviation, opened_bits
+from extensions.network.tally import opened_bits, sensitivity
 from extensions.protocols.dpsgd_plan import check_multiplier
 from extensions.protocols.noise import least_sigma, most_sigma, party_variance
 from extensions.protocols.sums import gram, statistics
@@ -27,7 +27,7 @@ def check_noise(config: Stated) -> None:
     if config.evaluate == "noisy":
         unit, bits, given = 1.0, config.frac_bits, f" with frac_bits = {config.frac_bits}"
         if config.judged == "all":
-            unit, bits = deviation(config.classes), opened_bits(config.classes, bits)
+            unit, bits = sensitivity(config.classes), opened_bits(config.classes, bits)
             given = given if bits == config.frac_bits else ""
         _check_opened(config, "count_noise", [unit], bits, given)
     if not config.private:

@@ -19,7 +19,7 @@ from extensions.network.tally import (
     EDGES,
     SHOWN,
     area_unit,
-    deviation,
+    sensitivity,
     squared_errors,
     uncentred,
 )
@@ -76,9 +76,9 @@ def at_prevalence(truth: np.ndarray, odds: np.ndarray) -> float:
     return float(truth[np.argsort(-odds)[: truth.sum()]].mean())
 
 
-def as_opened(sums: np.ndarray, records: int) -> np.ndarray:
+def as_opened(sums: np.ndarray, records: int, classes: int = 2) -> np.ndarray:
     """Returns these sums less what is opened less of each record."""
-    return sums - uncentred(np.zeros(len(sums)), records)
+    return sums - uncentred(np.zeros(len(sums)), classes, records)
 
 
 def counts_of(sums: np.ndarray, records: int, sigma: float) -> Counts:
@@ -97,7 +97,7 @@ def coverage(table: str, noise: float, told: float = 1.0, *, hidden: bool = True
     odds, truth = scored(table, 1)
     draw, exact, true = np.random.default_rng(2), sums_of(truth, odds, hidden=hidden), 0.0
     true = area_of(truth, odds) - 0.5
-    sigma, found = noise * WIDER * deviation(2), 0
+    sigma, found = noise * WIDER * sensitivity(2), 0
     for each in sigma * draw.normal(size=(DRAWS, len(exact))):
         noisy = exact + each
         counts = counts_of(noisy, len(truth), sigma * told)
@@ -131,7 +131,7 @@ def test_intervals_of_public_models_hold_at_least_as_often(table):
 def test_noise_shifts_no_area(table, noise, hidden):
     """By integration over the noise of the classes' numbers; all other noise enters linearly."""
     odds, truth = scored(table, 1)
-    exact, sigma = sums_of(truth, odds, hidden=hidden), noise * WIDER * deviation(2)
+    exact, sigma = sums_of(truth, odds, hidden=hidden), noise * WIDER * sensitivity(2)
     points = np.linspace(-8.0, 8.0, 801)
     found = []
     for z in sigma * points:
@@ -158,7 +158,7 @@ def test_other_intervals_hold_as_well(table):
     }
     held, means = dict.fromkeys(want, 0), dict.fromkeys(("accuracy", "brier"), 0.0)
     for each in np.random.default_rng(4).normal(size=(FEW, 7)):
-        found = quality(as_opened(exact + deviation(2) * noise * each, n), 2, {}, n, noise)
+        found = quality(as_opened(exact + sensitivity(2) * noise * each, n), 2, {}, n, noise)
         for name, true in want.items():
             interval = found[f"{name}_interval"]
             low, high = interval["1"] if isinstance(interval, dict) else interval
@@ -183,7 +183,7 @@ def part_covered(table: str, noise: float, draws: int, told: float = 1.0, **how:
     odds, truth = scored(table, 1)
     exact, n, found = sums_of(truth, odds, **how), len(truth), 0
     for each in np.random.default_rng(6).normal(size=(draws, len(exact))):
-        noisy = exact + noise * WIDER * deviation(2) * each
+        noisy = exact + noise * WIDER * sensitivity(2) * each
         measures = quality(as_opened(noisy, n), 2, {}, n, told * noise * WIDER)
         low, high = measures["recall_at_prevalence_interval"]["1"]
         found += low <= at_prevalence(truth, odds) <= high
@@ -215,7 +215,9 @@ def test_the_part_of_a_number_that_is_explained_is_in_its_interval(table, right,
     exact[2] = variance + exact[1] ** 2 / records
     found = errors = unknown = 0
     for each in np.random.default_rng(7).normal(size=(FEW, 3)):
-        measures = quality(exact + told * each, 1, {}, records, told)
+        measures = quality(
+            as_opened(exact + sensitivity(1) * told * each, records, 1), 1, {}, records, told
+        )
         low, high = measures["rmse_interval"]
         errors += low <= math.sqrt((1 - right) * spread**2) <= high
         low, high = measures["r2_interval"]
@@ -235,7 +237,7 @@ def test_the_area_of_all_such_records_is_in_the_wider_interval(table, noise):
     """Records are drawn anew each time."""
     records, share, wanted = TABLES[table]
     draw, apart, found = np.random.default_rng(5), math.sqrt(2) * stats.norm.ppf(wanted), 0
-    sigma = noise * WIDER * deviation(2)
+    sigma = noise * WIDER * sensitivity(2)
     for _ in range(FEW):
         truth = np.arange(records) < draw.binomial(records, share)
         score = draw.normal(size=records) + apart * truth

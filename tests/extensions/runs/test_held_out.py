@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.network.tally import BITS, MOST_RECORDS, deviation, opened_cells
+from extensions.network.tally import BITS, MOST_RECORDS, opened_cells, sensitivity
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
@@ -84,10 +84,10 @@ def test_sums_have_the_noise_that_intervals_are_of(changes, frac_bits):
         ]
     assert len(sums["mpc"][0]) == opened_cells(2, hidden=noisy.hidden)
     noise = np.array(sums["noisy"]) - sums["mpc"][0]
-    sigma = noise_of(noisy) * deviation(2)
+    sigma = noise_of(noisy) * sensitivity(2)
     assert variance_p_value(noise, sigma**2) > ALARM
     assert variance_p_value(noise, (1.2 * sigma) ** 2) < ALARM
-    each = summand_scale(PARTIES, 3.0 * deviation(2), frac_bits=BITS)
+    each = summand_scale(PARTIES, 3.0 * sensitivity(2), frac_bits=BITS)
     assert sigma == pytest.approx(each * PARTIES**0.5 / 2**BITS)
 
 
@@ -170,8 +170,9 @@ def test_a_command_says_what_a_model_is_not_shown_to_do(tmp_path: Path, informed
             **{k: v for k, v in vars(own).items() if k[-2:] in ("_x", "_y")},
         )
         files += ["--data-for-party", f"{rank}={tmp_path / f'{rank}.npz'}"]
-    run = ["train", "--backend", "clear", "--epsilon", 4, "--delta", 1e-5, "--metrics", "all"]
+    run = ["train", "--verbose", "--backend", "clear", "--epsilon", 4, "--delta", 1e-5]
     more = ["--steps", 10, "--sample-rate", 0.5, "--budget", "none", "--count-noise", 2]
+    more += ["--metrics", "all"]
     more += ["--insecure-fixed-randomness", 3]  # else one in forty would be shown by chance
     where = tmp_path / "report.json"
     done = pea(*run, *more, *files, "--evaluate", "noisy", "--json", where)
