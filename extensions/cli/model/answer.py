@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.runs.outputs import BY_BIN, COUNT, STATISTICS, SUMS
+from extensions.runs.outputs import BY_BIN, COUNT, STATISTICS, SUMS, WHITENING
 
 WIDTH = 80
 _LABEL = 10
@@ -17,7 +17,11 @@ COUNTS = {
     for noise, noisy in (("", ""), (", with noise", "noisy "))
 }
 """What is opened of held-out records, in few words."""
-_SHORT = {**COUNTS, STATISTICS: "noisy sums of products over all records, so the model"}
+_SHORT = {
+    **COUNTS,
+    STATISTICS: "noisy sums of products over all records, so the model",
+    WHITENING: "a noisy sum of x x^T over training features x",
+}
 _FIRST = ("lr", "steps", "sample_rate", "max_grad_norm")
 
 
@@ -65,20 +69,20 @@ def left_of(budgets: Sequence[Mapping[str, Any]]) -> str:
     """Returns how much of caps is left, and why that is not what epsilon leaves; "" without caps.
 
     Args:
-        budgets: of each the cap's `epsilon`, what is `counted` of it and `left`, and the `ledger`,
-            if there may be several.
+        budgets: of each the cap's `epsilon` and `delta`, what is `counted` of it and `left`, and
+            the `ledger`, if there may be several.
     """
     shown = [
         (f"{number(one['left'])} = cap " if one["left"] else "0, cap ")
         + f"{one['epsilon']:g} - {number(one['counted'])}"
-        + (f" ({Path(one['ledger']).name})" if "ledger" in one else "")
+        + (f" ({Path(one['ledger']).name}, delta {one['delta']:g})" if "ledger" in one else "")
         for one in budgets
     ]
     why = (
         ": a privacy filter counts all runs, as a further one may depend on their results. That is "
         "more than one run's epsilon, and less than the sum of several."
     )
-    return ", ".join(shown) + why if shown else ""
+    return ", ".join(shown) + (why if any(one["counted"] for one in budgets) else "")
 
 
 def short(titles: Sequence[str]) -> str:

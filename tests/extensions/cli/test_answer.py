@@ -38,7 +38,10 @@ RUN: dict[str, Any] = {
     "bytes_per_party": 149e9,
     "opened": ["the model"],
 }
-BUDGET = {"ledger": "/a/h.csv.budget.json", "epsilon": 5.0, "counted": 2.7007, "left": 2.2993}
+BUDGET = {
+    "ledger": "/a/h.csv.budget.json",
+    **{"epsilon": 5.0, "delta": 1e-3, "counted": 2.7007, "left": 2.2993},
+}
 
 
 def said(report: dict[str, Any], *written: str) -> dict[str, str]:
@@ -130,8 +133,8 @@ def test_settings_of_a_rule_are_shown_in_one_line():
 
 def test_what_is_left_of_each_cap_is_the_cap_less_what_is_counted():
     text = said({**RUN, "budgets": [BUDGET, {**BUDGET, "ledger": "other.budget.json"}]})["left"]
-    assert "2.299 = cap 5 - 2.701 (h.csv.budget.json)" in text
-    assert "(other.budget.json)" in text
+    assert "2.299 = cap 5 - 2.701 (h.csv.budget.json, delta 0.001)" in text
+    assert "(other.budget.json, " in text
     assert text.count("filter") == 1
     assert left_of([]) == ""
     assert left_of([{**BUDGET, "left": 0.0, "counted": 7.0}]).startswith("0, cap 5 - 7")

@@ -32,7 +32,15 @@ PREPARE = Table(
                 *("--transport", "--federation", "--key"),
                 "--again",
                 *("--material", "--players", "--checkpoint", "--checkpoint-every", "--resume"),
-                *("--budget", "--json", "--data", "--data-dir", "--features", "--weights"),
+                *(
+                    "--budget",
+                    "--json",
+                    "--verbose",
+                    "--data",
+                    "--data-dir",
+                    "--features",
+                    "--weights",
+                ),
             )
         },
         "--out": ("given/own.npz", "given/own.npz/folder"),

@@ -195,6 +195,7 @@ EVALUATE = Table(
         "--noisy": ANY,
         "--count-noise": ("0", "-1", "inf"),
         "--budget": ANY,
+        "--verbose": ANY,
         "--json": ("given", "given/own.npz/report.json"),
     },
     together=[

@@ -42,6 +42,8 @@ _RUN = {
     "--init-steps": ("0", "-1", "5"),
     "--init-lr": ("0", "-1", "0.5"),
     "--init-weighting": ("size", "uniform"),
+    "--data-kind": ("music",),
+    "--cheap": ANY,
     "--steps": ("0", "-1"),
     "--epochs": ("0", "-1", "inf"),
     "--lr": ("0", "-1", "inf", "1e300", "1e-300"),
@@ -59,6 +61,7 @@ _FILES = {
     "--checkpoint": ("given/own.npz",),
     "--checkpoint-every": ("0", "-1", "3"),
     "--resume": ANY,
+    "--verbose": ANY,
     "--json": ("given", "given/own.npz/report.json"),
     "--config": ("nowhere.toml", "given", "given/own.npz"),
 }
