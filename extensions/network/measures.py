@@ -206,10 +206,10 @@ def _instead(report: Mapping[str, Any]) -> str:
     """How to use a model that ranks, but says nothing else than the most frequent class."""
     shares, found = report["prevalence"], report["recall_at_prevalence"]
     rare = min(shares, key=shares.__getitem__)
+    reached = "" if found[rare] is None else f": recall and precision are {found[rare]:.3f} then"
     return (
         f"But it ranks: choose as {rare} the {shares[rare]:.1%} of records with the highest scores "
-        "of `pea predict` for it, instead of those above 1/2, and recall and precision are "
-        f"{found[rare] or 0.0:.3f}."
+        f"of `pea predict` for it, instead of those above 1/2{reached}."
     )
 
 
@@ -259,7 +259,8 @@ class Counts:
 
     def of_two(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Returns precision and prevalence of each of two classes."""
-        parts = [Ratio(float(each), self.records, self.sigma**2).told for each in self.each]
+        shares = [Ratio(float(each), self.records, self.sigma**2) for each in self.each]
+        parts = [(_cut(each.estimate, 0.0, 1.0), each.interval(0.0, 1.0)) for each in shares]
         said = self.right + self.wrong[::-1]
         return self._ratios("precision", said, facts) | _by_class("prevalence", parts, facts)
 
@@ -399,7 +400,7 @@ def _among(own: Reals, other: Reals, whole: float, found: Counts) -> Told:
     value = Ratio(part, whole, below=sigma**2).value
     noisy = np.array([0, *range(1, SHOWN), 0])
     apart = _Z_OF_FOUR * sigma * np.sqrt(2 * noisy + 1)
-    bins = np.flatnonzero((beyond[:-1] <= apart[:-1]) & (beyond[1:] >= -apart[1:]))
+    bins = np.flatnonzero((beyond[:-1] <= apart[:-1]) & (beyond[1:] >= -apart[1:])).tolist()
 
     def limit(edge: int, end: int) -> float:
         ratio = Ratio(upto[edge], whole, noisy[edge] * sigma**2, sigma**2)

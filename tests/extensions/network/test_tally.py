@@ -194,6 +194,28 @@ def test_a_model_that_knows_nothing_has_the_majority_and_half_the_area():
     assert len(doubts(found)) == 2
 
 
+def test_a_model_that_ranks_but_never_says_the_rare_class_is_told_how_many_to_choose():
+    odds, truth = scored(1)
+    counts = counted("sigmoid", logits_of(odds - 3, "sigmoid"), np.eye(2)[truth])
+    found = quality(opened(counts, 2), 2, NAMES, ROWS)
+    (doubt,) = doubts(found)
+    parts = found["prevalence"]["yes"], found["recall_at_prevalence"]["yes"]
+    assert all(text in doubt for text in (f"{parts[0]:.1%}", f"{parts[1]:.3f}"))
+    (doubt,) = doubts(found | {"recall_at_prevalence": {"no": None, "yes": None}})
+    assert f"{parts[1]:.3f}" not in doubt
+
+
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_of_several_classes_what_beats_no_majority_is_told(noise):
+    draw = np.random.default_rng(6)
+    truth = draw.choice(3, ROWS, p=[0.7, 0.2, 0.1])
+    useless = draw.normal(loc=(3.0, 0.0, 0.0), size=(ROWS, 3))
+    for logits, count in ((useless, 1), (useless + 4 * np.eye(3)[truth], 0)):
+        sums = opened(counted("softmax", logits, np.eye(3)[truth]), 3)
+        sums = sums + noise * draw.normal(size=len(sums))
+        assert len(doubts(quality(sums, 3, {}, ROWS, noise))) == count
+
+
 @pytest.mark.parametrize("hidden", [True, False])
 def test_noise_leaves_measures_in_their_range(hidden):
     draw = np.random.default_rng(2)
