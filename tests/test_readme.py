@@ -124,8 +124,13 @@ def test_aby3_blocks_run(tfe_process):
 
 @pytest.mark.parametrize(
     "code",
-    [blocks(README, "python")[2], blocks(GUIDE, "python")[4]],
-    ids=["federated learning", "plaintext ring"],
+    [
+        blocks(README, "python")[2],
+        *[block for block in blocks(GUIDE, "python") if "calibrate_noise" in block],
+        *[block for block in blocks(GUIDE, "python") if "crypten_ext.defaults" in block],
+        *[block for block in blocks(GUIDE, "python") if "ClearRing" in block],
+    ],
+    ids=["federated learning", "noise", "CNN", "defaults", "plaintext ring"],
 )
 def test_python_block_runs(tmp_path, monkeypatch, code):
     monkeypatch.chdir(tmp_path)
@@ -153,6 +158,17 @@ def test_training_loop_of_the_guide_is_that_of_the_example():
     assert shown.partition("forxb")[0] in example
     assert "optimizer.zero_grad()loss(model(xb),yb).backward()optimizer.step()" in shown
     assert "optimizer.zero_grad()loss(model(xb),yb).backward()optimizer.step()" in example
+
+
+@pytest.mark.long
+def test_a_cnn_of_the_guide_is_trained_as_shown(pools):
+    """With two steps of its sixty."""
+    (block,) = [block for block in blocks(GUIDE, "python") if "torch.nn.Conv2d" in block]
+    task = "tests.helpers.party_tasks.defaults:trained"
+    code = block.replace('"steps": 60', '"steps": 2')
+    for shapes, spent in pools.run(3, task, code=code, records=60):
+        assert sorted(shapes) == [[8], [8, 1, 3, 3], [10], [10, 128]]
+        assert 1.999 < spent <= 2.0
 
 
 def test_training_on_aby3_of_the_guide_is_that_of_the_example():

@@ -1,8 +1,9 @@
-"""A script of CrypTen's parties that chooses nothing: the one that its docstring shows."""
+"""Scripts of CrypTen's parties that documents show: one that chooses nothing, and one of a CNN."""
 
 from typing import Any
 
 import numpy as np
+import torch
 
 import crypten_ext
 from crypten_ext.processes.worker import Context
@@ -42,3 +43,19 @@ def documented(context: Context, *, x: Any, y: Any, delta: float) -> tuple[Any, 
         exec(then, names)
         weight = names["model"].weight.get_plain_text().numpy()
     return weight.tolist(), maps[0].matrix.tolist(), names["optimizer"].get_epsilon(delta)
+
+
+def trained(context: Context, *, code: str, records: int) -> tuple[list[list[int]], float]:
+    """Returns the shapes of the parameters that `train` of a program trains, and its epsilon.
+
+    Args:
+        context: of the party.
+        code: of the program.
+        records: of the party, random images of 8 x 8.
+    """
+    names: dict[str, Any] = {}
+    x = torch.rand(records, 1, 8, 8)
+    with session(frac_bits=16):
+        exec(code, names)
+        model, spent = names["train"](x, np.arange(records) % 10)
+    return [list(parameter.size()) for parameter in model.parameters()], spent
