@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.cli import console
+from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.settings import TRAINING, account
 from extensions.runs.config import TrainConfig
@@ -86,16 +87,15 @@ def line_of(run: Mapping[str, Any], seconds: float, epsilon: str) -> str:
 
 def duration(seconds: float) -> str:
     """Returns about how long that is."""
-    if seconds < 2 * _MINUTE:
-        return f"about {_rounded(seconds)} s"
-    if seconds < 2 * _HOUR:
-        return f"about {_rounded(seconds / _MINUTE)} min"
-    return f"about {seconds / _HOUR:.2g} h"
+    for unit, one in (("h", _HOUR), ("min", _MINUTE)):
+        if seconds >= 2 * one:
+            return f"about {_rounded(seconds / one)} {unit}"
+    return f"about {_rounded(max(1, round(seconds)))} s"
 
 
-def _rounded(number: float) -> int:
-    """The number with two digits, at least 1."""
-    return max(1, int(float(f"{number:.2g}")))
+def _rounded(number: float) -> str:
+    """The number with two digits."""
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def size(count: float) -> str:
@@ -121,7 +121,10 @@ def epsilon_of(config: TrainConfig) -> str:
     ledger = Ledger()
     account_for_start(ledger, config)
     account(ledger, TRAINING, config, config.steps)
-    return f"epsilon {ledger.get_epsilon(config.delta, neighbours=config.neighbours):.3g}"
+    try:
+        return f"epsilon {ledger.get_epsilon(config.delta, neighbours=config.neighbours):.3g}"
+    except ArgumentError:  # the run's end will tell: it is no reason not to begin
+        return f"noise multiplier {config.noise_multiplier:g}"
 
 
 def running() -> float:

@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from benchmarks.instruments.memory import peak_memory
 from crypten_ext import in_pieces, nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
+from crypten_ext.run import foreseen_host
+from extensions.runs.budget.forecast import announced
+from extensions.runs.config import TrainConfig
 from tests.helpers.party_tasks.images import Sum
 from tests.helpers.party_tasks.protocols import session
 
@@ -18,6 +22,7 @@ import crypten
 from crypten import communicator
 
 CLASSES = 10
+FEATURES = 40
 
 
 def lenet() -> list[torch.nn.Module]:
@@ -117,3 +122,14 @@ def memory_in_pieces(context: Context, records: int, rows: int) -> dict[str, Any
             "planned": planned,
             "rows": total,
         }
+
+
+def of_few_rows(context: Context, settings: dict[str, Any], sizes: list[int]) -> list[list[int]]:
+    """Returns rounds, bytes and trips of a step as they follow from few rows, and of all rows."""
+    with session(), pytest.MonkeyPatch.context() as patch:
+        config = TrainConfig(**settings)
+        records = announced(config, sizes, FEATURES)
+        few = foreseen_host.step_cost(config, records)
+        patch.setattr(foreseen_host, "_AT_ONCE", sum(sizes) * FEATURES * 2)
+        whole = foreseen_host.step_cost(config, records)
+        return [[each.rounds, each.bytes or 0, each.trips] for each in (few, whole)]
