@@ -67,8 +67,8 @@ class Schedule:
         average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
             last model is (default 0.4; hidden layers 0).
         bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
-            the bound of each gradient to features; 0: no biases (default: images 0, tables 0.25,
-            else 1).
+            the bound of each gradient to features; 0: no biases (default: images and texts 0,
+            tables 0.25, hidden layers 1).
         whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
             inverse square root (default: of images, with --epsilon).
         frac_bits: fractional bits of the ring (default 20; fewer of large batches, whose sums need

@@ -62,7 +62,7 @@ HIDDEN = Usual()
 """Of models with hidden layers, and of Adam."""
 NUMBER = Usual(steps=40, sample_rate=1.0, max_grad_norm=0.2)
 """Of squared errors, whose slopes are as long as they are: a rate of 2 and more would overshoot."""
-LINEAR = Usual(steps=25, sample_rate=0.2, lr=None, max_grad_norm=0.25, momentum=0.5, average=0.4)
+LINEAR = Usual(25, 0.2, None, max_grad_norm=0.25, momentum=0.5, average=0.4, bias_scale=0.0)
 TABLE = LINEAR._replace(steps=40, sample_rate=0.1, max_grad_norm=0.5, bias_scale=0.25)
 
 
@@ -93,9 +93,7 @@ def usual(config: Stated, records: int) -> Usual:
     if config.cheap:
         slow = config.data_kind == "tables" and not few
         found = found._replace(steps=20 if slow else 10, sample_rate=0.1 if slow else 0.2)
-    if config.data_kind != "images":
-        return found
-    return found._replace(bias_scale=0.0, max_grad_norm=0.5 if few else found.max_grad_norm)
+    return found._replace(max_grad_norm=0.5) if few and config.data_kind == "images" else found
 
 
 def follows_noise(config: Stated) -> bool:
