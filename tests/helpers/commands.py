@@ -26,7 +26,7 @@ KEYS |= {"bytes_of_largest_party", "sent_bytes", "received_bytes", "dealt_bytes"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PLAIN = (
     *("--lr", 10, "--sample-rate", 0.1, "--max-grad-norm", 1, "--momentum", 0, "--average", 0),
-    *("--bias-scale", 1, "--no-whiten", "--no-one-output"),
+    *("--bias-scale", 1, "--no-whiten", "--no-one-output", "--frac-bits", 20),
 )
 """Of runs that nothing is chosen for but their steps: plain ones, whatever their records are."""
 

@@ -12,7 +12,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import Outline
 from extensions.protocols.agreement import canonical
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest.statement import Statement, listed, stated
+from extensions.runs.manifest.statement import BY_RULE, Statement, listed, stated
 from extensions.runs.options import RunOptions
 
 PROTOCOL = 1
@@ -27,8 +27,8 @@ _NO_TUPLES = (
     *("data_kind", "cheap", "epochs"),
 )
 """Settings on which no prepared tuple depends: some are not known where tuples are dealt."""
-_OF_NO_TUPLES = ("column ", "class ", "schema ", "chosen ")
-"""How names begin of what is public of a table, or of who chose a setting, likewise."""
+_OF_TABLES = ("column ", "class ", "schema ")
+"""How names of what is public of a table begin, likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def of_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     decides = {
         name: value
         for name, value in settings.items()
-        if name not in _NO_TUPLES and not name.startswith(_OF_NO_TUPLES)
+        if not (name in _NO_TUPLES or name.startswith(_OF_TABLES) or name.endswith(BY_RULE))
     }
     return decides | {"counted": settings["evaluate"] != "none"}
 

@@ -10,6 +10,9 @@ from extensions.runs.manifest.own import GIVEN, OWN
 Value = str | int | float | bool | None
 Statement = Mapping[str, Value]
 
+BY_RULE = " by rule"
+"""How names end of what is stated of settings that nobody gave; the value of those not found."""
+
 
 def stated(settings: Any) -> dict[str, Value]:
     """Returns all that parties must have in common of a dataclass.
@@ -31,7 +34,10 @@ def stated(settings: Any) -> dict[str, Value]:
         name = (option.name or field.name).replace("-", "_")
         if place in GIVEN:
             found[name] = value is not None
-        if is_dataclass(value):
+        if place == "TrainConfig.chosen":
+            found |= {f"{each}{BY_RULE}": True for each in value}
+            found |= {} if settings.settled else dict.fromkeys(value, BY_RULE.strip())
+        elif is_dataclass(value):
             found |= stated(value)
         elif isinstance(value, Mapping):
             found |= listed(value)

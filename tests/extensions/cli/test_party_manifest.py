@@ -17,7 +17,7 @@ from extensions.runs.manifest import OWN, Manifest, manifest_of
 from extensions.runs.processes import Template
 from tests.extensions.cli.refused.cases import params_of
 from tests.extensions.cli.test_cli_parties import free_address
-from tests.helpers.commands import pea
+from tests.helpers.commands import PLAIN, pea
 from tests.helpers.patience import PATIENCE
 
 TABLE = "label,other,age,weight\n" + "".join(f"{n % 2},1,0.{n},0.{9 - n}\n" for n in range(9))
@@ -191,6 +191,7 @@ ODD = {
         (*USUAL, "--evaluate", "opened"),
         "evaluate = 'mpc' at parties 0 and 1, 'opened' at part",
     ),
+    "nothing-chosen": ((*USUAL, *PLAIN), "momentum = 'by rule' at parties 0 and 1, 0 at party 2"),
 }
 
 
@@ -208,7 +209,8 @@ LONG = ("no-dp", "opened")
 
 @needs_linux
 @pytest.mark.parametrize(
-    "case", ["epsilon", *(pytest.param(case, marks=pytest.mark.long) for case in LONG)]
+    "case",
+    ["epsilon", "nothing-chosen", *(pytest.param(case, marks=pytest.mark.long) for case in LONG)],
 )
 def test_what_one_process_has_otherwise_all_are_told(case, template, tmp_path):
     """No party waits for its `--join-timeout`, and none is broken off."""
@@ -218,7 +220,7 @@ def test_what_one_process_has_otherwise_all_are_told(case, template, tmp_path):
     with ExitStack() as stack:
         copies = []
         for rank in range(3):
-            own = USUAL if rank < 2 else given
+            own = map(str, USUAL if rank < 2 else given)
             records = str(tmp_path / f"party-{rank}.npz")
             said = stack.enter_context((tmp_path / f"said-{rank}.txt").open("w"))
             copies.append(
