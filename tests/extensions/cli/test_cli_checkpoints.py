@@ -15,7 +15,7 @@ from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED
 from tests.extensions.cli.test_cli_parties import free_address
-from tests.helpers.commands import Command, pea, report_of, started
+from tests.helpers.commands import PLAIN, Command, pea, report_of, started
 from tests.helpers.patience import wait_until
 from tests.helpers.players import SERVERS, digits, free_addresses, running_players, write
 from tests.tfe_ext.test_compat import needs_tensorflow
@@ -28,7 +28,7 @@ STEPS = 24
 NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
 LONG_RUN = ("--steps", 1000, "--noise-multiplier", 8.0, "--delta", 1e-5)
 """Of so small an epsilon that what goes wrong with a tiny probability weighs little."""
-RUN = ("train", "--parties", 2, "--steps", STEPS, "--checkpoint-every", 2, *NOISE)
+RUN = ("train", *PLAIN, "--parties", 2, "--steps", STEPS, "--checkpoint-every", 2, *NOISE)
 LOCAL = ("--init", "local-average", "--epsilon-init", 1.0, "--init-steps", 3)
 STARTED = {"init": "local-average", "epsilon_init": 1.0, "init_steps": 3}
 
@@ -114,7 +114,7 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 
 def parties_by_hand(stack: ExitStack, folder: Path, *options: object) -> list[Command]:
     rendezvous = f"tcp://{free_address()}"
-    common = ("--world-size", 2, "--rendezvous", rendezvous, "--provider", "tfp", *NOISE)
+    common = ("--world-size", 2, "--rendezvous", rendezvous, "--provider", "tfp", *NOISE, *PLAIN)
     return [
         stack.enter_context(
             started(
