@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from extensions.errors import ArgumentError
-from extensions.runs.budget.seconds import NETWORKS
+from extensions.runs.config.seconds import NETWORKS
 
 Means = Literal["auto", "switch", "netem"]
 

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from extensions.protocols.host import Host, Pace
-from extensions.runs.budget.seconds import MANY, opened_bytes, work
+from extensions.runs.config.seconds import MANY, opened_bytes, work
 
 _TRIP, _BYTE = 0.7e-3, 3.5e-9
 """Seconds of a round of few words, and of each byte of many, between three parties on two cores."""

@@ -1,6 +1,6 @@
 """CrypTen as a host: each party is a process, which has its own records and shares alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from extensions.protocols.host import (
     Host,
     Pace,
     Placed,
+    StepForecast,
     Tell,
     Traffic,
     flat,
@@ -36,7 +37,7 @@ from extensions.protocols.host import (
 )
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.budget.seconds import openly
+from extensions.runs.config.seconds import openly
 
 
 class CrypTenHost(Host):
@@ -45,11 +46,17 @@ class CrypTenHost(Host):
     Args:
         frac_bits: fractional bits.
         noise: source of this party's sampling and noise.
+        step_cost: returns what a step takes of a run with these records, for `foretell`.
     """
 
     software = SOFTWARE
 
-    def __init__(self, frac_bits: int, noise: NoiseSource) -> None:
+    def __init__(
+        self,
+        frac_bits: int,
+        noise: NoiseSource,
+        step_cost: Callable[[Any, Any], StepForecast] | None = None,
+    ) -> None:
         ring = CrypTenRing(frac_bits)
         self.ring = ring
         self.noise = noise
@@ -60,6 +67,7 @@ class CrypTenHost(Host):
         self._outputs: int | None = None
         self._next: Batch | None = None
         self._pace: Pace | None = None
+        self._step_cost = step_cost
 
     def time(self) -> None:
         """Times the connections, by some rounds of zeros."""
@@ -71,12 +79,10 @@ class CrypTenHost(Host):
         Raises:
             ArgumentError: a provider whose tuples take rounds.
         """
-        if self._pace is None:
+        if self._pace is None or self._step_cost is None:
             return
-        from crypten_ext.run.foreseen_host import step_cost
-
         hidden = config.hidden
-        step = step_cost(config, records) if hidden else openly(config, records.features)
+        step = self._step_cost(config, records) if hidden else openly(config, records.features)
         tell(step, self._pace)
 
     def begin(self, run: str) -> None:

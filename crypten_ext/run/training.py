@@ -7,6 +7,7 @@ from typing import Any
 from crypten_ext import dealer, pairwise
 from crypten_ext.dealer.material import MADE_BY
 from crypten_ext.registry import enable
+from crypten_ext.run.foreseen_host import step_cost
 from crypten_ext.run.host import CrypTenHost
 from extensions.owners.data import Split, read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
@@ -66,7 +67,7 @@ def join(
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
     config = training.settled(CrypTenHost(config.frac_bits, source), config, own.outline)
     crypten.cfg.encoder.precision_bits = config.frac_bits
-    host = CrypTenHost(config.frac_bits, source)
+    host = CrypTenHost(config.frac_bits, source, step_cost)
     if options.material is not None:
         training.check(host, config, [own], options)
         facts = own.facts(communicator.get().get_rank())

@@ -71,7 +71,7 @@ def line_of(run: Mapping[str, Any], seconds: float, epsilon: str) -> str:
     """Returns what is said of a run.
 
     Args:
-        run: what it takes (`extensions.runs.budget.seconds.Run`).
+        run: what it takes (`extensions.runs.config.seconds.Run`).
         seconds: of all of it.
         epsilon: of its model.
     """

@@ -19,7 +19,7 @@ from extensions.protocols.host import (
 from extensions.ring.clear import ClearRing, Coins
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.budget.seconds import work
+from extensions.runs.config.seconds import work
 
 _BESIDE = 0.5
 """Seconds of a run beside its steps, about."""

@@ -27,7 +27,6 @@ from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
-from extensions.runs.budget.seconds import run_of
 from extensions.runs.checkpoints import (
     PartyCheckpoints,
     at_once,
@@ -37,6 +36,7 @@ from extensions.runs.checkpoints import (
     store_together,
 )
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.seconds import run_of
 from extensions.runs.manifest import Manifest
 from extensions.runs.report import as_json
 
@@ -57,7 +57,7 @@ class Following(pea.Keep):
         config: of the run.
         manifest: of the run.
         progress: called before the first step as step 0 with "ahead", what the run will take
-            (`extensions.runs.budget.seconds.Run`), if that is known; and after each with "step",
+            (`extensions.runs.config.seconds.Run`), if that is known; and after each with "step",
             "steps", "rounds" and, as means of this program's parties, "bytes" and "padding" of
             them; "largest" is what the one of them sent and received that did most. Bytes are None
             where they are not counted.

@@ -24,6 +24,7 @@ from extensions.transport import Local
 from tfe_ext.players.addresses import SERVERS, read_players
 from tfe_ext.players.tls.links import Links
 from tfe_ext.players.tls.members import members_of
+from tfe_ext.run.pace import planned
 
 READ_APART = True
 
@@ -162,10 +163,6 @@ def train_far_task(emit: Progress, **arguments: Any) -> dict[str, Any]:
     return train_far(emit=emit, **arguments)
 
 
-TRIP, BYTE = 0.6e-3, 1e-8
-"""Seconds of what servers compute for a round, and for a byte."""
-
-
 def notices(config: TrainConfig) -> list[str]:
     """Returns who must be trusted."""
     return [NOTICE]
@@ -251,13 +248,7 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
 
 def pace(seconds: float) -> Pace:
     """Returns how fast servers are that share a process, of which a plan took so long."""
-    slower = seconds / _PLANNED
-    beside = _STARTING * seconds
-    return Pace(trip=slower * TRIP, byte=slower * BYTE, work=slower, beside=beside, averaging=2)
-
-
-_PLANNED, _STARTING = 10.0, 1.6
-"""Seconds of a plan where figures were measured; and what a run takes of it beside its steps."""
+    return planned(seconds)
 
 
 def plan_task(

@@ -30,8 +30,8 @@ from extensions.protocols.host import (
 )
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.budget.seconds import work
 from extensions.runs.checkpoints import at_once
+from extensions.runs.config.seconds import work
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.optimizers import noise_failure
@@ -46,13 +46,7 @@ from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Replicated, Share
 from tfe_ext.ring.variables import ScalarVariables
-from tfe_ext.run.backend import BYTE, TRIP
-
-_TRACED = 4.0
-"""Seconds that the graph of a step takes to be traced where figures were measured."""
-_OTHERS = 1.6
-"""What the first run of a step, and the graph of the evaluation, take of that."""
-_BESIDE = 2.0
+from tfe_ext.run.pace import BESIDE, traced
 
 
 class ABY3Host(Host):
@@ -83,7 +77,7 @@ class ABY3Host(Host):
         if config.hidden:
             self._tell = tell
         else:
-            tell(StepForecast(0, 0), Pace(work=work(), beside=_BESIDE))
+            tell(StepForecast(0, 0), Pace(work=work(), beside=BESIDE))
 
     def place(self, own: Sequence[OwnRecords | PlacedRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
@@ -240,16 +234,7 @@ class ABY3Host(Host):
         """Has told what a step takes, whose graph was traced in so many seconds."""
         assert self._tell is not None
         step = StepForecast(cost.rounds, cost.traffic.mean, memory, cost.rounds)
-        slower = seconds / _TRACED
-        trip, byte = self._between()
-        pace = Pace(
-            trip=trip + slower * TRIP,
-            byte=byte + slower * BYTE,
-            work=slower,
-            beside=_OTHERS * seconds + _BESIDE,
-            averaging=2,
-        )
-        self._tell(step, pace)
+        self._tell(step, traced(seconds, *self._between()))
         self._tell = None
 
     def _between(self) -> tuple[float, float]:

@@ -13,8 +13,8 @@ from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.budget.forecast import announced, forecast
-from extensions.runs.budget.seconds import NETWORKS, network_of, openly, run_of
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.seconds import NETWORKS, network_of, openly, run_of
 from extensions.runs.hosts import find_for, settled, usual_pace
 from extensions.runs.hosts import plan as plan_step
 

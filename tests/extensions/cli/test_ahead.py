@@ -11,8 +11,8 @@ from extensions.cli import console
 from extensions.cli.ahead import Ahead, duration, epsilon_of, line_of, size
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Pace, StepForecast
-from extensions.runs.budget.seconds import NETWORKS, Network, opened_bytes, openly, run_of
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.seconds import NETWORKS, Network, opened_bytes, openly, run_of
 from tests.helpers.commands import pea
 
 STEP = StepForecast(rounds=18, bytes=5_000_000, memory=50_000_000, trips=20)

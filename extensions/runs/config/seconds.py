@@ -11,7 +11,7 @@ from extensions.network.spec import ModelSpec
 from extensions.network.tally import compared
 from extensions.protocols.announcement import Announced, blocks_for
 from extensions.protocols.host import Pace, StepForecast
-from extensions.runs.config import TrainConfig
+from extensions.runs.config.train import TrainConfig
 
 WORD = 8
 

@@ -1,0 +1,39 @@
+"""How fast ABY3's servers are: as the tracing of a graph tells, which takes this processor as long.
+
+Figures are those of two cores. A run's first step and its evaluation are graphs as well.
+"""
+
+from extensions.protocols.host import Pace
+
+_TRACED, _PLANNED = 4.0, 10.0
+"""Seconds in which a step was traced there, and planned by a process that began for that."""
+_TRIP, _BYTE = 0.6e-3, 1e-8
+"""Seconds there of what servers compute for a round, and for a byte."""
+_OTHERS = 1.6
+"""What the first run of a step, and the graph of the evaluation, take of such a time."""
+BESIDE = 2.0
+"""Seconds of a run without graphs beside its steps."""
+
+
+def traced(seconds: float, trip: float, byte: float) -> Pace:
+    """Returns the pace of servers, a step of which has been traced.
+
+    Args:
+        seconds: that took.
+        trip: of a message from one server to another; 0 within a process.
+        byte: of each byte that a server sends or receives.
+    """
+    slower = seconds / _TRACED
+    return Pace(
+        trip=trip + slower * _TRIP,
+        byte=byte + slower * _BYTE,
+        work=slower,
+        beside=_OTHERS * seconds + BESIDE,
+        averaging=2,
+    )
+
+
+def planned(seconds: float) -> Pace:
+    """Returns the pace of servers that share a process, of which a plan took so long."""
+    found = traced(seconds * _TRACED / _PLANNED, 0.0, 0.0)
+    return found._replace(beside=_OTHERS * seconds)
