@@ -73,17 +73,7 @@ def check(config: Stated) -> None:
     if config.classes == 1 and "schema target" in config.facts and config.loss not in SQUARED:
         allowed = "'squared' where a number is learnt"
         raise ArgumentError("loss", config.loss, allowed, "Type: --loss squared")
-    fewest = 1 if config.loss in SQUARED else 2
-    floors = [("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0)]
-    if config.physical_rows is not None:
-        floors.append(("physical_rows", 1))
-    for name, floor in floors:
-        if getattr(config, name) < floor:
-            raise ArgumentError(name, getattr(config, name), f"at least {floor}")
-    _check_rate("lr", config.lr)
-    if config.epochs is not None and not 0.0 < config.epochs < 1e6:
-        raise ArgumentError("epochs", config.epochs, "positive, below 1e6")
-    _check_kind(config)
+    _check_numbers(config)
     for name in ("max_grad_norm", "max_feature_norm", "count_noise"):
         check_positive(name, getattr(config, name))
     inverse_square_up(config.max_grad_norm / config.rows_per_unit, name="max_grad_norm")
@@ -119,7 +109,17 @@ def check(config: Stated) -> None:
     check_noise(config)
 
 
-def _check_kind(config: Stated) -> None:
+def _check_numbers(config: Stated) -> None:
+    fewest = 1 if config.loss in SQUARED else 2
+    floors = [("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0)]
+    if config.physical_rows is not None:
+        floors.append(("physical_rows", 1))
+    for name, floor in floors:
+        if getattr(config, name) < floor:
+            raise ArgumentError(name, getattr(config, name), f"at least {floor}")
+    _check_rate("lr", config.lr)
+    if config.epochs is not None and not 0.0 < config.epochs < 1e6:
+        raise ArgumentError("epochs", config.epochs, "positive, below 1e6")
     if config.data_kind not in get_args(Kind):
         raise ArgumentError("data_kind", config.data_kind, f"one of {get_args(Kind)}")
     if config.cheap and not (follows_noise(config) and config.hidden):

@@ -39,12 +39,7 @@ class TrainConfig(Stated):
                 of a method that has none, or one output for other than two classes.
         """
         if not self.settled and (self.chosen or self.epochs is not None):
-            assert records is not None, "settings that nobody gave follow from numbers of records"
-            config = replace(with_usual(self, records), chosen=(), epochs=None)
-            config = config.resolved(noise_failure)
-            if "lr" in self.chosen and follows_noise(self):
-                config = replace(config, lr=rate_of(config, records))
-            return replace(config, chosen=self.chosen, epochs=self.epochs, settled=True)
+            return self._chosen(noise_failure, records)
         self._check_learnt()
         if not self.private or self.settled:
             return self
@@ -86,6 +81,15 @@ class TrainConfig(Stated):
             overflow_probability=overflow,
             settled=True,
         )
+
+    def _chosen(self, noise_failure: float, records: int | None) -> "TrainConfig":
+        """Returns the config with the settings that nobody gave, and its noise."""
+        assert records is not None, "settings that nobody gave follow from numbers of records"
+        config = replace(with_usual(self, records), chosen=(), epochs=None)
+        config = config.resolved(noise_failure)
+        if "lr" in self.chosen and follows_noise(self):
+            config = replace(config, lr=rate_of(config, records))
+        return replace(config, chosen=self.chosen, epochs=self.epochs, settled=True)
 
     def _check_learnt(self) -> None:
         """What can be checked once classes and steps are known."""
