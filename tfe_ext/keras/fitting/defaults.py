@@ -55,25 +55,22 @@ def defaults(
     parties: int = ABY3Ring.parties,
     colluders: int = 1,
 ) -> Defaults:
-    """Returns the settings of a linear model of which a program chooses nothing.
-
-    They follow from public facts, as those of `pea train`:
+    """Returns the settings of a linear model, which follow from public facts as `pea train`'s do.
 
         import tfe_ext
+        from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 
         chosen = tfe_ext.keras.defaults(
             kind="images", records=1438, columns=64, classes=10, epsilon=2.0, delta=7e-5
         )
-        print(chosen.steps, chosen.optimizer["learning_rate"])
 
     and then, with x of rows of norm 1 at most, by owner:
 
-        model = tfe_ext.keras.Sequential([Dense(**chosen.layer)])
-        optimizer = tfe_ext.keras.DPSGD(**chosen.optimizer)
+        model, optimizer = Sequential([Dense(**chosen.layer)]), DPSGD(**chosen.optimizer)
         if chosen.whitening:
             whitening = tfe_ext.whiten(x, ledger=optimizer.ledger, **chosen.whitening)
             x = {owner: whitening.rows(own) for owner, own in x.items()}
-        model.compile(optimizer, tfe_ext.keras.BinaryCrossentropy())
+        model.compile(optimizer, BinaryCrossentropy())
         model.fit(x, y, **chosen.fit)
 
     Args:
@@ -81,13 +78,13 @@ def defaults(
         records: number of all owners' training records; public.
         columns: features of a record.
         classes: number of classes; two of texts or tables are one output, positive for class 1.
-        epsilon: of the whole training, whitening included.
-        delta: likewise; 1 / (10 records) is usual.
-        parties: number of servers, of which ABY3 has three, however many owners there are.
-        colluders: how many of them may pool what they know; ABY3 itself bears one.
+        epsilon: of the whole training, whitening included, at delta.
+        delta: 1 / (10 records) is usual.
+        parties: number of servers, three.
+        colluders: how many may pool what they know; ABY3 itself bears one.
 
     Guarantees:
-        After all steps the optimizer's `get_epsilon(delta)` is epsilon at most.
+        After all steps `optimizer.get_epsilon(delta)` is epsilon at most.
 
     Raises:
         ArgumentError: a value out of range, or no noise gives that epsilon.
