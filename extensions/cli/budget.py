@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from extensions.cli import console
-from extensions.cli.model.answer import COUNTS, left_of, number, short, wrapped
+from extensions.cli.answer import COUNTS, left_of, number, short, wrapped
 from extensions.cli.options import Report
 from extensions.errors import ArgumentError
 from extensions.owners.data import is_named_as_records

@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from extensions import printing
-from extensions.cli.model.answer import answer
+from extensions.cli.answer import answer
 from extensions.cli.options import Ending
 from extensions.errors import LostError
 from extensions.network.measures import doubts

@@ -11,8 +11,8 @@ import numpy as np
 
 from extensions.cli import console, data
 from extensions.cli.again import OPTIONS, Again, AgainReport
-from extensions.cli.ahead import Ahead
 from extensions.cli.budget import BudgetFile, ledgers_of, spent_in
+from extensions.cli.model.ahead import Ahead
 from extensions.cli.options import SETTLED, Ending, Schedule, check_options, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError

@@ -29,9 +29,10 @@ from extensions.protocols.sums.whitened import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Ring, Share
-from extensions.runs.budget.account import COUNTED
 from extensions.runs.config import TrainConfig
 
+COUNTED = "count of correct predictions"
+"""What ledgers call what is opened of held-out records."""
 COUNT = "the number of correct predictions on held-out records"
 SUMS = {
     "bins": (

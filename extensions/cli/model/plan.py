@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from extensions.cli import console
-from extensions.cli.ahead import epsilon_of, line_of, running
+from extensions.cli.model.ahead import epsilon_of, line_of, running
 from extensions.cli.options import SETTLED, Report, Schedule, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError

@@ -9,12 +9,10 @@ from typing import Any
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import FILTER, Ledger
+from extensions.runs.outputs import COUNTED
 
 RECORD = "record"
 """The unit of a run without a schema that names persons."""
-
-COUNTED = "count of correct predictions"
-"""What ledgers call what is opened of held-out records."""
 
 _FORMAT = 1
 _DELTAS = "deltas"

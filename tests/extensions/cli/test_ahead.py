@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extensions.cli import console
-from extensions.cli.ahead import Ahead, duration, epsilon_of, line_of, size
+from extensions.cli.model.ahead import Ahead, duration, epsilon_of, line_of, size
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Pace, StepForecast
 from extensions.runs.config import TrainConfig

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from extensions.cli import console
-from extensions.cli.model.answer import WIDTH, answer, left_of
+from extensions.cli.answer import WIDTH, answer, left_of
 from extensions.runs.config import TrainConfig
 from tests.helpers.commands import pea, report_of
 
