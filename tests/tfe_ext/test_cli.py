@@ -12,7 +12,7 @@ from extensions.ring.fixed_point import encode
 from tests.conftest import SHARED
 from tests.extensions.cli.test_cli import NOISE, F, correct
 from tests.helpers.arrays import arrays_of
-from tests.helpers.commands import KEYS, pea, report_of, started
+from tests.helpers.commands import KEYS, PLAIN, once, pea, report_of, started
 from tests.helpers.patience import wait_until
 from tests.helpers.players import SERVERS, digits, free_addresses, running_players, write
 from tests.tfe_ext.test_compat import needs_tensorflow
@@ -45,14 +45,13 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
     """A run on digits, its report, and the shares that it leaves; a mean takes two rounds more."""
     paths = {name: tmp_path / f"{name}.json" for name in ("tfe", "clear")}
     secure = ("--backend", "tfe", "--json", paths["tfe"], "--save", tmp_path / "model")
-    run = ("train", *PRIVATE, *FIXED, *secure, *options, "--steps", steps)
-    status, out, err = typed(tfe_process, *run)
+    run = once("train", *PRIVATE, *FIXED, *PLAIN, *options, "--steps", steps)
+    status, out, err = typed(tfe_process, *run, *secure, "--verbose")
     assert status == 0, err
     assert " ".join(err.split()).count("could read every share and record") == 1
     for word in ("Traceback", "WARNING", "absl", "insecure randomness"):
         assert word not in err
-    in_clear = ("--backend", "clear", "--steps", steps, "--json", paths["clear"])
-    assert pea("train", *PRIVATE, *FIXED, *options, *in_clear).returncode == 0
+    assert pea(*run, "--backend", "clear", "--json", paths["clear"]).returncode == 0
     report, clear = (report_of(path) for path in paths.values())
     for key in KEYS:
         assert key.replace("_", " ") in out
@@ -86,8 +85,9 @@ def test_pieces_make_the_run(tmp_path, tfe_process):
     shared, rounds = [], []
     for name, options in (("whole", ()), ("pieces", ("--physical-rows", 100))):
         path, model = tmp_path / f"{name}.json", tmp_path / name
-        run = ("train", *PRIVATE, *FIXED, "--sample-rate", 0.2, "--steps", 4, *options)
-        outputs = ("--backend", "tfe", "--json", path, "--save", model, "--momentum", 0.5)
+        other = ("--sample-rate", 0.2, "--momentum", 0.5, "--steps", 4, *options)
+        run = once("train", *PRIVATE, *FIXED, *PLAIN, *other)
+        outputs = ("--backend", "tfe", "--json", path, "--save", model)
         status, _, err = typed(tfe_process, *run, *outputs)
         assert status == 0, err
         rounds.append(report_of(path)["rounds"])
@@ -105,8 +105,8 @@ def test_momentum_and_falling_rates_take_no_round_and_no_byte(tmp_path, tfe_proc
     found = []
     for options in ((), ("--momentum", 0.5, "--lr-schedule", "cosine", "--bias-scale", 0.5)):
         path = tmp_path / f"{len(found)}.json"
-        run = ("train", *NOISE, *options, "--steps", 2, "--evaluate", "none", "--json", path)
-        status, _, err = typed(tfe_process, *run, "--backend", "tfe")
+        run = once("train", *NOISE, *PLAIN, *options, "--steps", 2, "--evaluate", "none")
+        status, _, err = typed(tfe_process, *run, "--json", path, "--backend", "tfe")
         assert status == 0, err
         report = report_of(path)
         found.append([report[key] for key in ("rounds", "sent_bytes", "received_bytes")])
@@ -140,7 +140,7 @@ def opened_models(tmp_path, backends, init, weighting, *options):
     for backend in backends:
         folder = tmp_path / backend
         done = pea(
-            *("train", *NOISE, *LOCAL, *FIXED, "--backend", backend, *options),
+            *once("train", *NOISE, *PLAIN, *LOCAL, *FIXED, "--backend", backend, *options),
             *("--evaluate", "opened", "--save", folder, "--json", tmp_path / "report.json"),
         )
         assert done.returncode == 0, done.stderr
@@ -223,7 +223,8 @@ def test_who_has_players_is_told_how_owners_compute_alone(tmp_path, option):
 
 @pytest.mark.long
 def test_what_the_servers_refuse_is_one_line():
-    done = pea("train", *NOISE, "--frac-bits", 24, "--steps", 2, "--backend", "tfe")
+    settings = once(*PLAIN, "--frac-bits", 24, "--steps", 2)
+    done = pea("train", *NOISE, *settings, "--backend", "tfe")
     assert done.returncode == 1
     *_, last = done.stderr.splitlines()
     assert last.startswith("pea: frac_bits = 24: must be at most")
@@ -233,7 +234,7 @@ def test_what_the_servers_refuse_is_one_line():
 @pytest.mark.long
 def test_players_in_processes_of_their_own_train(tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
-    options = ("--steps", 20, "--json", tmp_path / "report.json", *NOISE, *FIXED)
+    options = (*PLAIN, "--steps", 20, "--json", tmp_path / "report.json", *NOISE, *FIXED)
     options += ("--init", "local", "--epsilon-init", 2)
     with running_players(file, "--records", digits(tmp_path / "records")):
         done = pea("train", "--backend", "tfe", "--players", file, *options)

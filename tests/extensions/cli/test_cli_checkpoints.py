@@ -26,7 +26,7 @@ pytestmark = [
 
 STEPS = 24
 NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
-LONG_RUN = ("--steps", 1000, "--noise-multiplier", 8.0, "--delta", 1e-5)
+LONG_RUN = (*PLAIN, "--steps", 1000, "--noise-multiplier", 8.0, "--delta", 1e-5)
 """Of so small an epsilon that what goes wrong with a tiny probability weighs little."""
 RUN = ("train", *PLAIN, "--parties", 2, "--steps", STEPS, "--checkpoint-every", 2, *NOISE)
 LOCAL = ("--init", "local-average", "--epsilon-init", 1.0, "--init-steps", 3)
@@ -171,7 +171,7 @@ def test_parties_by_hand_resume_from_folders_of_their_own(tmp_path):
 @pytest.mark.parametrize("apart", [False, True], ids=["devices", "players"])
 def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
     folder, file = tmp_path / "kept", tmp_path / "players.json"
-    run = ("train", "--backend", "tfe", "--steps", STEPS, "--checkpoint-every", 2, *NOISE)
+    run = ("train", *PLAIN, "--backend", "tfe", "--steps", STEPS, "--checkpoint-every", 2, *NOISE)
     run = (*run, *LOCAL, "--checkpoint", folder, "--json", tmp_path / "report.json")
     with ExitStack() as stack:
         if apart:

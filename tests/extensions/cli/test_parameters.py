@@ -35,6 +35,7 @@ class Outer:
         level: how far, in a
             sentence of two lines.
         plain: what is said of a flag that is not one.
+        warm: on, off, or not said.
 
     Raises:
         ArgumentError: never.
@@ -43,6 +44,7 @@ class Outer:
     level: float = 0.5
     kind: Literal["a", "b"] | None = None
     plain: Annotated[bool, Option(name="no-frills", help="without.", negated=True)] = True
+    warm: bool | None = None
     words: Annotated[tuple[str, ...], Option(parse=lambda text: tuple(text.split(",")))] = ()
     hidden: int = 7
     inner: Inner = field(default_factory=Inner)
@@ -89,6 +91,13 @@ def test_fields_are_given_by_their_names():
     assert called(*given, "--own", "4") == (expected, None, 4)
 
 
+@pytest.mark.parametrize(
+    ("given", "warm"), [((), None), (("--warm",), True), (("--no-warm",), False)]
+)
+def test_a_flag_that_may_be_unsaid_can_be_said_either_way(given, warm):
+    assert called(*given)[0] == Outer(warm=warm)
+
+
 def test_an_optional_dataclass_needs_the_field_without_a_default():
     assert called("--keep", "here")[1] == Kept(folder=Path("here"))
     assert called("--keep", "here", "--every", "3")[1] == Kept(folder=Path("here"), every=3)
@@ -114,6 +123,7 @@ def test_the_help_is_the_docstring():
     assert "Does it." in words
     assert "Group --level <float> How far, in a sentence of two lines. [default: 0.5]" in words
     assert "--no-frills <bool> Without." in words
+    assert "--warm --no-warm <bool> On, off, or not said." in words
     assert "--deep <int> How deep. [default: 2]" in words
 
 

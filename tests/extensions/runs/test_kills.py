@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.commands import Command, pea_apart, started
+from tests.helpers.commands import PLAIN, Command, once, pea_apart, started
 from tests.helpers.patience import PATIENCE
 from tests.tfe_ext.test_compat import needs_tensorflow
 
@@ -30,8 +30,8 @@ KILLS_OF_A_RUN = 5
 CHANGES = 6
 """Changes of a run's folder, at most, between its start and a kill."""
 STEPS = 6
-RUN = ("train", "--steps", STEPS, "--checkpoint-every", 2, "--evaluate", "opened")
-RUN = (*RUN, "--noise-multiplier", 1.0, "--delta", 1e-5, "--sample-rate", 0.05)
+RUN = ("train", *PLAIN, "--steps", STEPS, "--checkpoint-every", 2, "--evaluate", "opened")
+RUN = (*once(*RUN, "--sample-rate", 0.05), "--noise-multiplier", 1.0, "--delta", 1e-5)
 HOSTS = {"clear": 3, "crypten": 2, "tfe": 3}
 
 
