@@ -20,7 +20,7 @@ from extensions.errors import ArgumentError
 KNOWN = (*RECORDS, *TABLES)
 EPSILONS = (2.0, 1.0, 0.5)
 MODES = ("never", "each-step")
-MULTIPLES = (0.25, 0.5, 2.0, 4.0)
+MULTIPLES = (0.5, 2.0)
 """Of the rule's rate, tried where no settings were recorded for as many records."""
 RECORDED = ("mnist", "imdb")
 """Whose best settings were recorded (`python -m benchmarks accuracy --experiment secure`)."""
@@ -145,7 +145,7 @@ def _recorded(name: str, way: str, epsilon: float) -> float:
 
 
 def _publish(run: _Runs) -> None:
-    """Adds a line to what was published of others, as JSON and Markdown."""
+    """Adds a line to what was published of others, ."""
     name = "defaults" if run.backend == "clear" else f"defaults-{run.backend}"
     row, sample = run.row()
     there = tables.published(name)
@@ -153,7 +153,6 @@ def _publish(run: _Runs) -> None:
     rows.sort(key=_key)
     samples = {**there.get("samples", {}), f"{run.name}, {run.opened}, {run.epsilon:g}": sample}
     tables.publish(name, rows, samples=samples, backend=run.backend, aims=AIMS)
-    (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

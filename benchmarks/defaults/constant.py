@@ -43,7 +43,7 @@ def run(epsilons: Sequence[float]) -> None:
             row = _row(config, rates, found)
             when = "first" if unseen in UNSEEN else "second"
             rows.append({"data": unseen.name, "choice": when, "epsilon": epsilon, **row})
-            samples[f"{unseen.name}, {epsilon:g}"] = found.tolist()
+            samples[f"{unseen.name}, {epsilon:g}"] = found.round(4).tolist()
     settings = {"one output": ONE_OUTPUT, "several": SEVERAL, "multiples": MULTIPLES}
     publish("defaults-constant", rows, samples=samples, parties=PARTIES, **settings)
 

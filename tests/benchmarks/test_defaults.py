@@ -33,7 +33,6 @@ def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own
     assert first["by default"] == pytest.approx(np.mean(sample["by default"]))
     assert first["best known"] == max(sample["others"].values())
     assert sample["chosen"]["steps"] == 20
-    assert (tmp_path / "defaults.md").read_text().count("\n") == 4
 
 
 def test_the_plain_copy_learns_what_the_clear_backend_learns(tmp_path, own_results):
