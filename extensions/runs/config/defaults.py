@@ -6,7 +6,7 @@ Whatever a linear model's rows are, of norm 1 at most, noise alone moves the log
 
 (standard deviation), where V is what all parties' noise adds up to over sigma^2, w_t what the
 result has of step t's sum (`extensions.protocols.optimizer.response`), and q n the expected batch.
-All of it is public. The rate is the one at which that is `ONE_OUTPUT` or `SEVERAL`: `python -m
+All of it is public. The rate is the one at which that is what is set below: `python -m
 benchmarks defaults` shows what that comes to, and what the other settings do.
 """
 
@@ -21,8 +21,8 @@ from extensions.protocols.noise import noise_without
 from extensions.protocols.optimizer.response import response
 from extensions.runs.config.stated import Stated
 
-ONE_OUTPUT, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6
-"""What noise moves a logit by, of models with one output, with more, and with more of tables."""
+TWO_CLASSES, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6
+"""What noise moves a logit by, of two classes, of more, and of more where records are tables."""
 MOST_OF_TABLES = 80.0
 """Rate of tables, whose columns are not alike: where there is little noise, more overshoots."""
 FEW = 5_000
@@ -139,7 +139,7 @@ def rate_of(config: Stated, records: int) -> float:
     wider = noise_without(summands, 0, config.colluders, config.noise_shares)
     moved = noise * config.max_grad_norm * wider * math.sqrt(float((response(config) ** 2).sum()))
     tables = config.data_kind == "tables"
-    target = ONE_OUTPUT if config.outputs == 1 else OF_TABLES if tables else SEVERAL
+    target = TWO_CLASSES if config.classes == 2 else OF_TABLES if tables else SEVERAL
     rate = target * config.sample_rate * records / moved
     return float(f"{min(rate, MOST_OF_TABLES) if tables else rate:.4g}")
 

@@ -18,8 +18,8 @@ from extensions.runs.config.defaults import (
     FEW,
     MOST_OF_TABLES,
     OF_TABLES,
-    ONE_OUTPUT,
     SEVERAL,
+    TWO_CLASSES,
 )
 from tests.helpers.commands import pea, report_of
 from tests.helpers.strategies import ALARM, variance_p_value
@@ -158,7 +158,8 @@ def test_a_result_is_the_sums_times_their_response(momentum, schedule, average):
     [
         ({"classes": 12}, OF_TABLES),
         ({"classes": 12, "steps": 9, "momentum": 0.8, "average": 0.0}, OF_TABLES),
-        ({"classes": 2}, ONE_OUTPUT),
+        ({"classes": 2}, TWO_CLASSES),
+        ({"classes": 2, "loss": "softmax"}, TWO_CLASSES),
         ({"classes": 12, "open": "each-step", "loss": "softmax"}, OF_TABLES),
         ({"classes": 12, "data_kind": "texts"}, SEVERAL),
     ],
