@@ -121,7 +121,7 @@ def test_rates_of_tables_have_a_bound():
 
 @pytest.mark.parametrize("kind", ["images", "texts", "tables"])
 @pytest.mark.parametrize("opened", ["never", "each-step"])
-@pytest.mark.parametrize("records", [30, 1_438, 4_999, 5_000, 60_000, 10**6, 10**7])
+@pytest.mark.parametrize("records", [30, 4_999, 60_000, 10**7])
 def test_the_ring_has_room_for_what_is_chosen(kind, opened, records):
     config = chosen(records, data_kind=kind, open=opened, parties=3, epsilon=0.5)
     plans(config, Announced((), (records // 3,) * 3, 64))
