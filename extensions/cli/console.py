@@ -105,6 +105,7 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
             if "settled" in event:
                 config = event["settled"]
                 bar.update(task, total=config.steps)
+            if event.get("step", 0) == 0:
                 return
             traffic = _traffic(event, _err.width - others)
             bar.update(task, completed=event["step"], traffic=traffic)

@@ -184,14 +184,14 @@ def test_all_backends_start_alike(tmp_path, init):
 
 
 def test_a_run_that_takes_too_long_ends_with_all_its_processes():
-    done = pea("train", *NOISE, "--backend", "tfe", "--timeout", 1)
+    done = pea("train", *NOISE, *PLAIN, "--backend", "tfe", "--timeout", 1)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "pea: the servers took longer than 1 s"
 
 
 @pytest.mark.long
 def test_servers_that_die_are_reported():
-    with started("train", *NOISE, "--backend", "tfe") as command:
+    with started("train", *NOISE, *PLAIN, "--backend", "tfe") as command:
         wait_until(command.running, "the start of the servers")
         os.kill(command.running()[0], signal.SIGKILL)
         done = command.finish()

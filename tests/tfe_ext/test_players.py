@@ -18,7 +18,7 @@ from tests.conformance.arenas.arena import ABY3Arena
 from tests.conftest import SHARED
 from tests.extensions.cli.test_cli_checkpoints import LONG_RUN, wait_for
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
-from tests.helpers.commands import ROOT, pea, started
+from tests.helpers.commands import ROOT, once, pea, started
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.strategies import boundaries
@@ -165,7 +165,8 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     file, (command, pids) = players
     tfe_players.run(f"{TASKS}:calls_differ")
     folder, address = tmp_path / "kept", json.loads(file.read_text())["server1"]
-    run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN, "--loss", "least-squares")
+    squares = ("--loss", "least-squares", "--lr", 1, "--max-grad-norm", 0.2)
+    run = once("train", "--backend", "tfe", "--players", file, *LONG_RUN, *squares)
     with started(*run, "--checkpoint-every", 1, "--checkpoint", folder) as training:
         wait_for(training, folder, 2, 2)
         os.kill(pids["server1"], signal.SIGKILL)
