@@ -203,7 +203,7 @@ def test_a_plan_says_how_long_a_run_takes_on_a_network(tmp_path: Path):
         report = tmp_path / f"{network}.json"
         done = pea("plan", *sizes, *run, "--network", network, "--json", report)
         assert done.returncode == 0, done.stderr
-        assert re.search(r"about \d+ (s|min), .* rounds, epsilon", done.stdout)
+        assert re.search(r"about [\d.]+ (s|min|h), .* rounds, epsilon", done.stdout)
         seconds[network] = json.loads(report.read_text())["run"]["seconds"]
     assert seconds["wan"] - seconds["loopback"] > 400 * 0.02 - 2
     assert seconds["wan"] > seconds["lan"]
