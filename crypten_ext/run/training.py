@@ -9,6 +9,7 @@ from crypten_ext.dealer.material import MADE_BY
 from crypten_ext.registry import enable
 from crypten_ext.run.foreseen_host import step_cost
 from crypten_ext.run.host import CrypTenHost
+from crypten_ext.world import exchange
 from extensions.owners.data import Split, read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.runs import training
@@ -65,7 +66,7 @@ def join(
     own = read_party_file(records)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    config = training.settled(CrypTenHost(config.frac_bits, source), config, own.outline)
+    config = training.settled(exchange, config, own.outline)
     crypten.cfg.encoder.precision_bits = config.frac_bits
     host = CrypTenHost(config.frac_bits, source, step_cost)
     if options.material is not None:

@@ -155,9 +155,11 @@ def config_of(
     given = schedule.settings()
     if run.method == "statistics":
         _check_once(schedule)
-    taken = {**vars(extraction), "features": extraction.features or run.features}
-    names = ("features", "max_feature_norm")
-    return replace(run, **{name: taken[name] for name in names} | settings | given)
+    taken: dict[str, Any] = {
+        "features": extraction.features or run.features,
+        "max_feature_norm": extraction.max_feature_norm,
+    }
+    return replace(run, **taken | settings | given)
 
 
 def _check_once(schedule: Schedule) -> None:

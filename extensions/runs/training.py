@@ -15,7 +15,7 @@ from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
 from extensions.owners.data import Outline, Recipe, Split
 from extensions.protocols import pea
-from extensions.protocols.agreement import check_equal_among, common_name
+from extensions.protocols.agreement import Exchange, check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
 from extensions.protocols.sums.ways import way_of
@@ -126,11 +126,11 @@ def run_with(
         raise
 
 
-def settled(host: Host, config: TrainConfig, own: Outline) -> TrainConfig:
+def settled(exchange: Exchange, config: TrainConfig, own: Outline) -> TrainConfig:
     """Returns the resolved settings of a run whose parties meet before they know all sizes.
 
     Args:
-        host: of one party.
+        exchange: how parties hear of each other.
         config: the same at every party; nothing is asked if it is resolved.
         own: what is public of the party's records.
 
@@ -142,7 +142,7 @@ def settled(host: Host, config: TrainConfig, own: Outline) -> TrainConfig:
     """
     if config.settled or not config.chosen:
         return config.resolved()
-    sizes = host.exchange([[own.train]])
+    sizes = exchange([[own.train]])
     return config.resolved(records=sum(int(size) for (size,) in sizes))
 
 
