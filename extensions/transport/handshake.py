@@ -137,9 +137,9 @@ def dial(
             address = check_address("address", member.address)
             left = max(1e-3, min(ATTEMPT, deadline - time.monotonic()))
             connection = socket.create_connection(address, left)
-            if connection.getsockname() == connection.getpeername():
-                raise _met_itself(connection)
             with Wire(connection, f"{member.name} at {member.address}", left) as wire:
+                if connection.getsockname() == connection.getpeername():
+                    raise _met_itself(connection)
                 return _dial_on(wire, local, member, purpose, run)
         except (OSError, MalformedError) as error:
             if anew and isinstance(error, ConnectionRefusedError):
@@ -213,9 +213,8 @@ def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes)
 
 
 def _met_itself(connection: socket.socket) -> OSError:
-    """A caller was given the port that it called, where nobody listens; it is free again."""
+    """A caller was given the port that it called, where nobody listens; closing frees it."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.close()
     return OSError("nobody listens there")
 
 

@@ -7,6 +7,7 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -456,3 +457,22 @@ def test_a_connection_that_is_reset_before_tls_begins_is_closed(two):
         with pytest.raises(ConnectionResetError, match="p1 broke off the handshake"):
             wire.secure(own[0], own[1].certificate, dialled=False)
     gc.collect()
+
+
+def test_a_connection_that_is_reset_before_it_is_used_is_closed(two, monkeypatch):
+    own, federation, (place, _) = two
+    dialled, connect = [], socket.create_connection
+
+    def reset_at_once(*arguments: Any) -> socket.socket:
+        dialled.append(connect(*arguments))
+        answering, _ = place.accept()
+        answering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        answering.close()
+        wait_until(lambda: hung_up(dialled[-1]), "the reset")
+        return dialled[-1]
+
+    monkeypatch.setattr(socket, "create_connection", reset_at_once)
+    with pytest.raises(TimeoutError, match="p0 does not answer"):
+        dial(Local(own[1], federation), federation.members[0], "run", RUN, seconds=0.1)
+    assert dialled
+    assert all(one.fileno() == -1 for one in dialled)
