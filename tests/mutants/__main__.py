@@ -1,4 +1,4 @@
-"""Applies each mutant to a copy of the tree and runs its tests there: how many faults are found.
+"""Makes each mutant in a copy of the tree and runs its tests there: how many faults are found.
 
 The tests must pass without a mutant; one of them must fail with it. The checkout is only read, and
 may change meanwhile.
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from extensions.errors import ArgumentError
 from tests.helpers.paths import ROOT
 from tests.mutants.catalogue import Mutant, find_mutants
 
@@ -27,6 +26,7 @@ LONGEST = 600.0
 """Seconds that the tests of one mutant have."""
 OUTCOMES = {0: "survived", 1: "died"}
 """By pytest's exit status; any other says that no test was run."""
+GONE = "gone"
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,21 @@ def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
     """Yields what becomes of each mutant in the tree, which is as before afterwards."""
     for mutant in mutants:
         began = time.monotonic()
-        kept = {file: (tree / file).read_bytes() for file in mutant.files if (tree / file).exists()}
-        if mutant.apply(tree):
-            outcome = "does not apply"
-        else:
-            status = run_tests(tree, mutant.tests, "-x", seconds=LONGEST)
-            outcome = "timed out" if status is None else OUTCOMES.get(status, "no test was run")
+        if mutant.gone:
+            yield Result(mutant, GONE, 0.0)
+            continue
+        try:
+            changed = mutant.changed(tree)
+        except LookupError:
+            yield Result(mutant, "does not apply", 0.0)
+            continue
+        kept = {file: file.read_bytes() for file in changed}
+        for file, text in changed.items():
+            file.write_text(text)
+        status = run_tests(tree, mutant.tests, "-x", seconds=LONGEST)
+        outcome = "timed out" if status is None else OUTCOMES.get(status, "no test was run")
         for file, content in kept.items():
-            (tree / file).write_bytes(content)
+            file.write_bytes(content)
         yield Result(mutant, outcome, time.monotonic() - began)
 
 
@@ -96,7 +103,8 @@ def report(results: Sequence[Result]) -> str:
         lines.append(f"{area:<12}{len(rows):>8}{died:>6}{sum(row.seconds for row in rows):>9.0f}")
     for row in results:
         if row.outcome != "died":
-            lines.append(f"{row.outcome}: {row.mutant.name}: {row.mutant.promise}")
+            why = row.mutant.gone or row.mutant.promise
+            lines.append(f"{row.outcome}: {row.mutant.name}: {why}")
     return "\n".join(lines)
 
 
@@ -108,7 +116,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         mutants = find_mutants(arguments.names)
-    except ArgumentError as error:
+    except LookupError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder) / "tree"
@@ -124,7 +132,7 @@ def main() -> int:
             print(f"{result.outcome:<16}{result.seconds:6.1f} s  {result.mutant.name}", flush=True)
             results.append(result)
     print(report(results))
-    survivors = sum(result.outcome != "died" for result in results)
+    survivors = sum(result.outcome not in ("died", GONE) for result in results)
     return int(survivors > (0 if arguments.names else MAY_SURVIVE))
 
 
