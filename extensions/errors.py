@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from extensions.sentences import sentence
+
 
 class PeaError(Exception):
     """Base class of every error that this project raises on purpose.
@@ -22,19 +24,33 @@ def _restored(kind: type[PeaError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class ArgumentError(PeaError, ValueError):
-    """An argument is outside its range; the message names argument, value, range and next step."""
+    """An argument is not what it must be. Its fields make the sentence (`extensions.sentences`).
 
-    def __init__(self, name: str, value: object, allowed: str, advice: str = "") -> None:
-        text = f"{name} = {value!r}: must be {allowed}."
-        super().__init__(f"{text} {advice}".rstrip())
-        self.argument = name
+    Attributes:
+        code: what kind of error it is, a key of `extensions.sentences.SENTENCES`.
+        argument: which one; several are joined by ", ".
+        value: what was given.
+        rule: what it must be: a text, or one of `extensions.rules`. Other arguments stand in
+            braces: ``{delta}``, ``{init=local}``.
+        hint: what to do; likewise.
+    """
+
+    def __init__(
+        self, argument: str, value: object, rule: object, hint: str = "", *, code: str = ""
+    ) -> None:
+        super().__init__(argument, value, rule, hint)
+        self.code = code or getattr(rule, "code", "value")
+        self.argument = argument
         self.value = value
-        self.allowed = allowed
-        self.advice = advice
+        self.rule = rule
+        self.hint = hint
 
-    def of(self, name: str) -> "ArgumentError":
+    def __str__(self) -> str:
+        return sentence(self)
+
+    def of(self, argument: str) -> "ArgumentError":
         """Returns the same error about an argument of another name."""
-        return ArgumentError(name, self.value, self.allowed, self.advice)
+        return ArgumentError(argument, self.value, self.rule, self.hint, code=self.code)
 
 
 def install_command(extra: str) -> str:

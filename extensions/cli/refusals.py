@@ -47,7 +47,9 @@ class TypingError(ArgumentError):
 
     def __init__(self, argument: str, allowed: str, advice: str) -> None:
         super().__init__(argument, "", allowed, advice)
-        self.args = (f"{argument}: must be {allowed}. {advice}",)
+
+    def __str__(self) -> str:
+        return f"{self.argument}: must be {self.rule}. {self.hint}"
 
 
 class Command(TyperCommand):
@@ -169,12 +171,12 @@ class Command(TyperCommand):
         known = [{name, aliases.get(name), _OPTIONS.get(name)} for name in names]
         meant = [each for own in known for each in self.params if own & _names(each)]
         if len(meant) == 1:
-            advice = self._advice(meant[0], error.value, error.allowed)
+            advice = self._advice(meant[0], error.value, str(error.rule))
             argument = meant[0].name if argument in _OPTIONS else argument
         else:
             advice = self._look(meant, argument, ctx)
-        advice = f"{error.advice} {advice}".strip()
-        told = ArgumentError(argument, error.value, error.allowed, advice)
+        advice = f"{error.hint} {advice}".strip()
+        told = ArgumentError(argument, error.value, error.rule, advice, code=error.code)
         return told.with_traceback(error.__traceback__)
 
     def _look(self, meant: Sequence[Any], argument: str, ctx: Any) -> str:

@@ -147,9 +147,10 @@ def with_largest_rate(rate: float, make: Callable[[float], Made], which: str = "
         most = _largest_rate(rate, make)
         if most is not None:
             sentence = f"The largest learning rate that is taken is {most:g}{which}."
-            error.args = (f"{error} {sentence}",)
             if isinstance(error, ArgumentError):
-                error.advice = f"{error.advice} {sentence}".lstrip()
+                error.hint = f"{error.hint} {sentence}".lstrip()
+            else:
+                error.args = (f"{error} {sentence}",)
         raise
 
 

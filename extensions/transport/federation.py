@@ -174,7 +174,7 @@ def _member(row: Any, path: Path) -> Member:
         return Member(**row)
     except ArgumentError as error:
         advice = f"It is of {row['name']} in {path}; `pea federation` writes that file."
-        raise ArgumentError(error.argument, error.value, error.allowed, advice) from error
+        raise ArgumentError(error.argument, error.value, error.rule, advice) from error
 
 
 def _place(address: str) -> tuple[str, int]:

@@ -211,7 +211,9 @@ def naming(path: Path) -> Iterator[None]:
         if error.argument not in ("records", "labels"):
             raise
         given = f"{path.name}, {error.value}"
-        raise ArgumentError(error.argument, given, error.allowed, error.advice) from None
+        raise ArgumentError(
+            error.argument, given, error.rule, error.hint, code=error.code
+        ) from None
 
 
 def _existing(path: Path) -> Path:

@@ -69,7 +69,7 @@ def test_the_range_ends_below_2_to_the_62(frac_bits, sign):
     with pytest.raises(ArgumentError, match=r"Rescale the data") as caught:
         encode([1.0, sign * limit, 0.0], frac_bits)
     assert caught.value.argument == "values"
-    assert caught.value.allowed.startswith("below 2^")
+    assert str(caught.value.rule).startswith("below 2^")
     assert repr(limit) not in str(caught.value)
 
 

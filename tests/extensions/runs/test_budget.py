@@ -296,7 +296,7 @@ def test_a_link_into_a_folder_that_is_not_there_makes_no_ledger(tmp_path, how):
         with pytest.raises(ArgumentError) as refused:
             act(link)
         assert refused.value.argument == "budget"
-        assert str(target.parent) in refused.value.advice
+        assert str(target.parent) in refused.value.hint
     assert not target.parent.exists()
     target.parent.mkdir()
     Reservations([(link, entry("one"))]).reserve()

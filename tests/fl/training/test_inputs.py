@@ -256,7 +256,7 @@ def test_labels_that_a_loss_does_not_take_are_named_before_a_round():
         with pytest.raises(ArgumentError) as caught:
             of(loss=loss)
         assert caught.value.argument == "labels of client 0"
-        assert "floating-point" in caught.value.advice
+        assert "floating-point" in caught.value.hint
     y = (Y > 4).astype(np.float64)[:, None]
     ran((X, y), model=linear(1), clients=clients(X, y), loss=nn.BCEWithLogitsLoss())
 
@@ -275,7 +275,7 @@ def test_last_steps_of_one_record_are_left_out_or_refused_with_batchnorm(tracked
     with pytest.raises(ArgumentError) as caught:
         of(**given)
     assert "client 5" in caught.value.argument or "client 0" in caught.value.argument
-    assert "drop_last" in caught.value.advice
+    assert "drop_last" in caught.value.hint
     ran(FEW, **given, drop_last=True)
     ran(FEW, **{**given, "batch_size": None})
     one = [*UNEVEN[1:], (X[:1], Y[:1])]
@@ -353,7 +353,7 @@ def test_lazy_layers_are_refused_until_they_know_their_shapes(make, statistics):
     with pytest.raises(ArgumentError) as caught:
         of(model=model, statistics=statistics)
     assert caught.value.argument == "model"
-    assert "model(x[:2])" in caught.value.advice
+    assert "model(x[:2])" in caught.value.hint
     model(torch.tensor(X[:2]))
     ran(FEW, model=model, statistics=statistics)
 
@@ -378,4 +378,4 @@ def test_batchnorm_has_no_place_where_records_are_protected(model, statistics):
     with pytest.raises(ArgumentError) as caught:
         of(model=model, mechanism=mechanism, statistics=statistics, local_epochs=5)
     assert caught.value.argument == "model"
-    assert "GroupNorm" in caught.value.advice
+    assert "GroupNorm" in caught.value.hint

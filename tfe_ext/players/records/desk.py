@@ -73,7 +73,7 @@ class Desk:
         """What a client hears of an error, after the operator heard all of it."""
         self._tell(f"refused: {type(error).__name__}: {error}")
         if isinstance(error, ArgumentError) and what in (*self.told, *ON_THE_SHELF):
-            return {"name": error.argument, "rule": error.allowed}  # no rule tells a value
+            return {"name": error.argument, "rule": str(error.rule)}  # no rule tells a value
         return {"name": "budget" if what in ("reserve", "spend") else "request", "rule": NOT_SAID}
 
 

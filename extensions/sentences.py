@@ -1,0 +1,68 @@
+"""The sentences of errors: one for each code, made where somebody reads it.
+
+An error has fields, and its sentence names arguments as its reader types them: in Python by their
+names, in a command as options. So a rule or a hint has other arguments in braces: ``{delta}``, or
+with a value ``{init=local}``.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+SENTENCES = {
+    "value": "{argument} = {value}: must be {rule}.",
+    "range": "{argument} = {value}: must be {rule}.",
+    "choice": "{argument} = {value}: must be {rule}.",
+    "type": "{argument} = {value}: must be {rule}.",
+    "shape": "{argument} = {value}: must be {rule}.",
+    "file": "{argument} = {value}: must be {rule}.",
+    "missing": "{argument} = {value}: must be given{rule}.",
+    "conflict": "{argument} = {value}: must be left out{rule}.",
+    "data": "{argument} = {value}: must be {rule}.",
+}
+"""By code. A rule says what the value must be; of "missing" and "conflict" with what."""
+
+_MARK = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
+_BARE = re.compile(r"-?[\d.]+(e-?\d+)?|True|False|None")
+
+Spell = Callable[[str, str | None], str]
+"""How an argument is typed, with a value or without one."""
+
+
+class Fields(Protocol):
+    """What an error says."""
+
+    code: str
+    argument: str
+    value: Any
+    rule: Any
+    hint: str
+
+
+def in_python(name: str, value: str | None = None) -> str:
+    """Returns an argument as a caller in Python types it."""
+    if value is None:
+        return name
+    return f"{name} = {value}" if _BARE.fullmatch(value) else f"{name} = {value!r}"
+
+
+def sentence(error: Fields, spell: Spell = in_python) -> str:
+    """Returns what an error says, in a sentence or two.
+
+    Args:
+        error: with its fields; its code is a key of `SENTENCES`.
+        spell: how its reader types arguments.
+    """
+    rule = spelled(str(error.rule), spell)
+    words = {
+        "argument": ", ".join(spell(name, None) for name in error.argument.split(", ")),
+        "value": repr(error.value),
+        "rule": f" {rule}" if rule and error.code in ("missing", "conflict") else rule,
+    }
+    said = SENTENCES[error.code].format(**words)
+    return f"{said} {spelled(error.hint, spell)}".rstrip()
+
+
+def spelled(text: str, spell: Spell = in_python) -> str:
+    """Returns a text with the arguments that it has in braces as somebody types them."""
+    return _MARK.sub(lambda found: spell(found[1], found[2]), text)
