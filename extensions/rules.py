@@ -165,7 +165,7 @@ def check_fields(instance: Any) -> None:
 
 
 @functools.cache
-def _rules(kind: type) -> list[tuple[str, Rule, bool]]:
+def _rules(kind: Any) -> list[tuple[str, Rule, bool]]:
     """The fields that have a rule, with it, and whether they may be None."""
     hints = get_type_hints(kind, include_extras=True)
     found = []
