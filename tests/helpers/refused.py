@@ -1,0 +1,34 @@
+"""What is refused: an error's code, argument and value, whatever its sentence is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from extensions.errors import ArgumentError
+
+ANY = object()
+
+
+@contextmanager
+def refused(
+    argument: str,
+    code: str | None = None,
+    value: Any = ANY,
+    kind: type[ArgumentError] = ArgumentError,
+) -> Iterator[pytest.ExceptionInfo[ArgumentError]]:
+    """In the block an argument is refused; yields what `pytest.raises` does.
+
+    Args:
+        argument: that the error names.
+        code: of the error; None for any.
+        value: that the error has; by default any.
+        kind: of the error.
+    """
+    with pytest.raises(kind) as caught:
+        yield caught
+    found = caught.value
+    assert found.argument == argument, str(found)
+    assert code in (None, found.code), f"{found.code}: {found}"
+    assert value is ANY or found.value == value, str(found)
