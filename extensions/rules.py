@@ -149,7 +149,7 @@ def is_real(value: Any) -> bool:
     return True
 
 
-def check_fields(instance: Any) -> None:
+def check_fields(instance: object) -> None:
     """Checks a dataclass's fields by the rules in their annotations.
 
     A `Literal` is the rule that a value is one of its names. None is allowed where the annotation
