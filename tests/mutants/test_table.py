@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.paths import ROOT
-from tests.mutants.catalogue import FOLDER, find_mutants
+from tests.mutants.__main__ import report, try_mutants
+from tests.mutants.catalogue import FOLDER, Mutant, find_mutants
+from tests.mutants.edits import Edit
 
 MUTANTS = find_mutants()
 TRIED = [mutant for mutant in MUTANTS if not mutant.gone]
@@ -54,3 +56,13 @@ def test_the_named_tests_exist():
 def test_a_name_that_is_none_is_refused():
     with pytest.raises(LookupError, match="no-such-mutant"):
         find_mutants(["no-such-mutant"])
+
+
+def test_what_is_gone_is_told_and_not_run(tmp_path):
+    (tmp_path / "door.py").write_text("open = True\n")
+    shut = Edit(at="door", old="shut = True", new="")
+    gone = Mutant(name="door-gone", promise="Shut.", gone="The door was removed.")
+    moved = Mutant(name="door-moved", promise="Open.", tests=("test_door.py",), edits=(shut,))
+    results = list(try_mutants(tmp_path, [gone, moved]))
+    assert [result.outcome for result in results] == ["gone", "does not apply"]
+    assert "gone: door-gone: The door was removed." in report(results).splitlines()
