@@ -27,6 +27,7 @@ from extensions.owners.data import (
 from extensions.owners.features import RAW, Cache, check_kind, extract, find, rows_of, usual
 from extensions.owners.schema import Schema, label_of, read_schema
 from extensions.ring.fixed_point import Reals
+from extensions.rules import Whole
 
 Progress = Callable[[int, int, int], None]
 """Called with the owner's rank, the number of its records that are done, and that of all."""
@@ -139,27 +140,27 @@ class Origin:
 
     def _check(self) -> None:
         """No option is out of range, or left without a use unnoticed."""
-        if self.seed < 0:
-            raise ArgumentError("seed_data", self.seed, "at least 0")
+        Whole(0).check("seed_data", self.seed)
         if self.own and self.data is not None:
-            given = (self.data, list(self.own))
-            raise ArgumentError("data, data_for_party", given, "at most one of them given")
+            raise ArgumentError("data", self.data, "with {data_for_party}", code="conflict")
         paths = [text.partition("=")[2] for text in self.own]
         tables = any(is_table(Path(path)) for path in paths)
         tables = tables or (self.data or "").startswith(("csv:", "parquet:"))
         if self.schema is not None and not tables:
             if paths:
-                allowed = "a .csv or .parquet file, as --schema is given"
-                raise ArgumentError("records", paths[0], allowed)
-            raise ArgumentError("schema", str(self.schema), "left out, except for a table")
+                allowed = "a .csv or .parquet file with {schema}"
+                raise ArgumentError("records", paths[0], allowed, code="file")
+            given = str(self.schema)
+            raise ArgumentError("schema", given, "except for a table", code="conflict")
         self.columns.check(tables=tables, schema=self.schema is not None, names=self.names)
         embedded = self.own or self.title.partition(":")[0] in EMBEDDED
         for name, told in (("data_dir", self.data_dir), ("download", self.download)):
             if told and embedded:
-                allowed = "left out, except for a data set by name that is not embedded"
-                raise ArgumentError(name, str(told), allowed)
+                allowed = "except for a data set by name that is not embedded"
+                raise ArgumentError(name, str(told), allowed, code="conflict")
         if self.own and self.partition != "iid":
-            raise ArgumentError("partition", self.partition, "left out with --data-for-party")
+            allowed = "with {data_for_party}"
+            raise ArgumentError("partition", self.partition, allowed, code="conflict")
 
     def _load(self) -> Source:
         return load_raw(
@@ -297,7 +298,8 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     """
     if origin.schema is not None or origin.names is not None:
         if classes is not None:
-            raise ArgumentError("classes", classes, "left out with --schema or --class-names")
+            allowed = "with {schema} or {class_names}"
+            raise ArgumentError("classes", classes, allowed, code="conflict")
         return replace(origin, own=[f"0={records}"]).read(1)[0]
     told = None if is_table(records) else read_classes(records)
     if classes is not None and told not in (None, classes):
@@ -307,12 +309,11 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
         raise ArgumentError(
             "classes",
             None,
-            "given, since a party's own records need not have all of them",
-            "Give --schema (`pea schema` drafts one) or --class-names for a table, else --classes.",
+            "since a party's own records need not have all of them",
+            "Give {schema} (`pea schema` drafts one) or {class_names} for a table, else {classes}.",
+            code="missing",
         )
-    if count < 2:
-        advice = "Give --schema for a file of numbers that are learnt."
-        raise ArgumentError("classes", count, "at least 2", advice)
+    Whole(2).check("classes", count, "Give {schema} for a file of numbers that are learnt.")
     names = tuple(map(str, range(count))) if is_table(records) else None
     (source,) = replace(origin, own=[f"0={records}"], names=names).read(1, count)
     return replace(source, classes=count)
@@ -336,6 +337,6 @@ def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:
     for first, second in combinations(there, 2):
         if paths[first].samefile(paths[second]):
             given = f"{paths[second]}, which party {first} and party {second} have both"
-            advice = "Give each its own records; --data deals those of one file out."
+            advice = "Give each its own records; {data} deals those of one file out."
             raise ArgumentError("data_for_party", given, "another file for each party", advice)
     return paths

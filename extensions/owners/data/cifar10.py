@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import MissingExtraError
 from extensions.npz import read_npz
 from extensions.owners.data.download import Published, fetch_folder
-from extensions.owners.data.folders import find_folder
+from extensions.owners.data.folders import broken, find_folder
 from extensions.owners.data.records import Labels, RawSplit
 
 BINARY = "cifar-10-batches-bin"
@@ -48,13 +48,10 @@ def read_cifar10(folder: Path | None, download: bool) -> RawSplit:
             return _read_binary(binary)
     if (folder / "labels.npz").is_file():
         return _read_strips(folder)
-    advice = f"{PICKLED} is refused: reading it runs code." if _pickled(folder) else ""
-    raise ArgumentError(
-        "data_dir",
-        str(folder),
-        f"a folder that holds {BINARY}, the binary version of CIFAR-10",
-        advice or "Or give --download.",
-    )
+    reading = f"{PICKLED} is refused: reading it runs code."
+    advice = reading if _pickled(folder) else "Or give {download=True}."
+    allowed = f"a folder that holds {BINARY}, the binary version of CIFAR-10"
+    raise broken(str(folder), allowed, advice)
 
 
 def _pickled(folder: Path) -> bool:
@@ -72,11 +69,11 @@ def _read_binary(folder: Path) -> RawSplit:
 
 def _read_batch(path: Path) -> npt.NDArray[np.uint8]:
     if not path.is_file():
-        raise ArgumentError("data_dir", str(path.parent), f"a folder that holds {path.name}")
+        raise broken(str(path.parent), f"a folder that holds {path.name}")
     raw = np.fromfile(path, dtype=np.uint8)
     records = raw[: len(raw) // RECORD * RECORD].reshape(-1, RECORD)
     if len(raw) % RECORD or not len(raw) or records[:, 0].max() > 9:
-        raise ArgumentError("data_dir", path.name, "an undamaged batch", "Download it again.")
+        raise broken(path.name, "an undamaged batch", "Download it again.")
     return records
 
 
@@ -94,10 +91,10 @@ def _read_strips(folder: Path) -> RawSplit:
                     strips.append(np.asarray(strip.convert("RGB")).reshape(-1, 32, 32, 3))
             except (UnidentifiedImageError, OSError, ValueError) as error:
                 allowed = "a strip of 32x32 images"
-                raise ArgumentError("data_dir", path.name, allowed) from error
+                raise broken(path.name, allowed) from error
         y = _read_labels(folder / "labels.npz", f"y_{part}")
         if sum(map(len, strips)) != len(y):
-            raise ArgumentError("data_dir", str(folder), f"as many {part} images as labels")
+            raise broken(str(folder), f"as many {part} images as labels")
         parts |= {f"{part}_x": np.concatenate(strips), f"{part}_y": y}
     return RawSplit(**parts)
 
@@ -107,5 +104,5 @@ def _read_labels(path: Path, name: str) -> Labels:
         y: Labels = read_npz(path, [name])[name].astype(np.int64)
     except (KeyError, TypeError, ValueError) as error:
         allowed = "an .npz file with arrays y_train and y_test"
-        raise ArgumentError("data_dir", path.name, allowed) from error
+        raise broken(path.name, allowed) from error
     return y

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from extensions.errors import ArgumentError
+from extensions.owners.data.records import unreadable, unusable
 from extensions.owners.schema import SEPARATORS, Separator, number_of
 
 _BOM = b"\xef\xbb\xbf"
@@ -115,7 +116,7 @@ class _File:
             before = data[: error.start].decode()
             raise self._error(before, "text in UTF-8", _AS_CSV) from None
         if not text:
-            raise ArgumentError("records", str(self.path), "a file that is not empty")
+            raise unreadable(str(self.path), "a file that is not empty")
         return text
 
     @cached_property
@@ -150,7 +151,7 @@ class _File:
     def _error(self, before: str, allowed: str, advice: str) -> ArgumentError:
         *lines, last = _BREAK.split(before)
         place = f"{self.path.name}, line {len(lines) + 1}, column {len(last) + 1}"
-        return ArgumentError("records", place, allowed, advice)
+        return unusable(place, allowed, advice)
 
     def rows(self) -> Iterator[_Row]:
         """All rows, the header first: lines are joined as long as a quotation mark is open."""

@@ -57,13 +57,14 @@ def fetch(published: Published, folder: Path) -> Path:
                     published.url,
                     f"a file of {algorithm} {expected}",
                     f"What came has {digest.hexdigest()}.",
+                    code="file",
                 )
     except (urllib.error.URLError, HTTPException, OSError) as error:
         raise ArgumentError(
             "download",
             published.url,
             "reachable from this machine",
-            f"{error}. Download it elsewhere and give its folder: --data-dir.",
+            f"{error}. Download it elsewhere and give its folder as {{data_dir}}.",
         ) from error
     return path
 

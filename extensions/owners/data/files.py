@@ -12,7 +12,16 @@ from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.npz import read_npz
 from extensions.owners.data.partition import split_among
-from extensions.owners.data.records import KINDS, Kind, RawSplit, Recipe, Split, kind_of
+from extensions.owners.data.records import (
+    KINDS,
+    Kind,
+    RawSplit,
+    Recipe,
+    Split,
+    kind_of,
+    unreadable,
+    unusable,
+)
 
 NAMES = ("train_x", "train_y", "test_x", "test_y")
 _RECIPE = "recipe"
@@ -60,7 +69,7 @@ def read_classes(path: Path) -> int | None:
         ArgumentError: no such file.
     """
     if not path.is_file():
-        raise ArgumentError("records", str(path), "an existing .npz file")
+        raise unreadable(str(path), "an existing .npz file")
     try:
         return int(read_npz(path, ["classes"])["classes"])
     except (KeyError, TypeError, ValueError):
@@ -103,14 +112,14 @@ def read_raw_file(path: Path) -> RawSplit:
 
 def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]], Recipe]:
     if not path.is_file():
-        raise ArgumentError("records", str(path), "an existing .npz file")
+        raise unreadable(str(path), "an existing .npz file")
     try:
         loaded = read_npz(path, (*NAMES, UNITS, _RECIPE))
         recipe = dict(json.loads(str(loaded.pop(_RECIPE, "{}"))))
         arrays = {name: loaded[name] for name in NAMES} | loaded
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         allowed = f"an .npz file with arrays {', '.join(NAMES)}"
-        raise ArgumentError("records", str(path), allowed) from error
+        raise unreadable(str(path), allowed) from error
     shapes = {name: array.shape for name, array in arrays.items()}
     kind, *others = {kind_of(arrays["train_x"]), kind_of(arrays["test_x"])}
     if kind is None or others or not _belong(arrays):
@@ -121,16 +130,14 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
             f"testing, and, if there are {UNITS}, a whole number for each row",
             f"Its shapes are {shapes}. A label is the number of its class: y.argmax(axis=1) of "
             "one-hot rows, y.ravel() of a column.",
+            code="shape",
         )
     if len(arrays["train_x"]) == 0:
-        raise ArgumentError(
-            "records", f"{path}: no rows in train_x", "at least one record to train on"
-        )
+        raise unusable(f"{path}: no rows in train_x", "at least one record to train on")
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise ArgumentError(
-                "records",
+            raise unusable(
                 f"{path}: {name}, row {row}, which has NaN or infinity",
                 "finite numbers",
                 "Impute them by a public rule, or drop the record.",
@@ -140,7 +147,8 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
             "records",
             f"{path}: {kind}",
             f"a file of the kind {' or '.join(kinds)}",
-            "Turn images and texts into features first: `pea features`, or --features.",
+            "Turn images and texts into features first: `pea features`, or {features}.",
+            code="type",
         )
     return arrays, recipe
 

@@ -1,12 +1,15 @@
 """Where public data sets are found, and where a user's files lie between runs."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 from extensions.errors import ArgumentError
 from extensions.machine import cache_home
 
 VARIABLE = "PEA_DATA"
+broken = partial(ArgumentError, "data_dir", code="file")
+"""Makes the error of a public data set's files."""
 
 
 def folders_of(name: str) -> list[Path]:
@@ -28,7 +31,7 @@ def find_folder(name: str, given: Path | None, *, download: bool, files: str) ->
 
     Args:
         name: of the data set.
-        given: by the option --data-dir, or None.
+        given: as `data_dir`, or None.
         download: whether missing files will be fetched.
         files: which files the folder must hold, in words.
 
@@ -43,7 +46,5 @@ def find_folder(name: str, given: Path | None, *, download: bool, files: str) ->
     for folder in folders_of(name):
         if folder.is_dir():
             return folder
-    advice = (
-        f"Set {VARIABLE} to a folder that holds {name}, or give --download where a command has it."
-    )
-    raise ArgumentError("data_dir", None, f"the folder that holds {files}", advice)
+    advice = f"Set {VARIABLE} to a folder that holds {name}, or give {{download=True}}."
+    raise broken(None, f"the folder that holds {files}", advice)

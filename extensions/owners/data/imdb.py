@@ -9,7 +9,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.owners.data.download import Published, fetch_folder
-from extensions.owners.data.folders import find_folder
+from extensions.owners.data.folders import broken, find_folder
 from extensions.owners.data.records import RawSplit
 
 FOLDER = "aclImdb"
@@ -42,7 +42,7 @@ def read_imdb(folder: Path | None, download: bool) -> RawSplit:
             return _raw(files, _read_folder(files))
     if (folder / LINES).is_file():
         return _raw(folder, _read_lines(folder / LINES))
-    raise ArgumentError("data_dir", str(folder), f"a folder that holds {FOLDER} or {LINES}")
+    raise broken(str(folder), f"a folder that holds {FOLDER} or {LINES}")
 
 
 def _read_folder(folder: Path) -> Reviews:
@@ -60,7 +60,7 @@ def _read_review(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ArgumentError("data_dir", str(path), "a text in UTF-8") from error
+        raise broken(str(path), "a text in UTF-8") from error
 
 
 def _read_lines(path: Path) -> Reviews:
@@ -74,7 +74,10 @@ def _read_lines(path: Path) -> Reviews:
                 read += 1
     except (lzma.LZMAError, EOFError, ValueError, LookupError, TypeError) as error:
         raise ArgumentError(
-            "data_dir", f"{path.name}, line {read + 1}", "an object with split, label and text"
+            "data_dir",
+            f"{path.name}, line {read + 1}",
+            "an object with split, label and text",
+            code="data",
         ) from error
     return reviews
 
@@ -83,7 +86,7 @@ def _raw(folder: Path, reviews: Reviews) -> RawSplit:
     arrays: dict[str, Any] = {}
     for part, pairs in reviews.items():
         if not pairs:
-            raise ArgumentError("data_dir", str(folder), f"a folder with reviews for {part}ing")
+            raise broken(str(folder), f"a folder with reviews for {part}ing")
         arrays[f"{part}_x"] = np.array([text for text, _ in pairs], dtype=object)
         arrays[f"{part}_y"] = np.array([label for _, label in pairs], dtype=np.int64)
     return RawSplit(**arrays)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError
 from extensions.owners.data.download import Published, fetch
-from extensions.owners.data.folders import find_folder
+from extensions.owners.data.folders import broken, find_folder
 from extensions.owners.data.records import RawSplit
 
 MNIST_FILES = {
@@ -47,7 +46,7 @@ def read_mnist(folder: Path | None, download: bool) -> RawSplit:
     for part, (images, labels) in MNIST_FILES.items():
         x, y = _read_idx(folder, images, 3), _read_idx(folder, labels, 1)
         if len(x) != len(y):
-            raise ArgumentError("data_dir", str(folder), "images and labels of equal number")
+            raise broken(str(folder), "images and labels of equal number")
         parts |= {f"{part}_x": x, f"{part}_y": y.astype(np.int64)}
     return RawSplit(**parts)
 
@@ -55,8 +54,8 @@ def read_mnist(folder: Path | None, download: bool) -> RawSplit:
 def _read_idx(folder: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
     path, plain = folder / name, folder / name.removesuffix(".gz")
     if not path.is_file() and not plain.is_file():
-        raise ArgumentError("data_dir", str(folder), f"a folder that holds {name}")
-    damaged = ArgumentError("data_dir", name, "an undamaged idx file", "Download it again.")
+        raise broken(str(folder), f"a folder that holds {name}")
+    damaged = broken(name, "an undamaged idx file", "Download it again.")
     header = 4 * (1 + dimensions)
     try:
         raw = gzip.decompress(path.read_bytes()) if path.is_file() else plain.read_bytes()

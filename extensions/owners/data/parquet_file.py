@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import MissingExtraError
+from extensions.owners.data.records import unreadable, unusable
 
 _PLAIN = (
     *("null", "boolean", "integer", "float64", "decimal"),
@@ -37,7 +38,7 @@ def read_parquet(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
             table = file.read()
             names = table.column_names
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("records", str(path), "an undamaged Parquet file") from error
+        raise unreadable(str(path), "an undamaged Parquet file") from error
     columns = []
     for name, column in zip(names, table.columns, strict=True):
         try:
@@ -45,7 +46,7 @@ def read_parquet(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
         except (pyarrow.ArrowException, UnicodeDecodeError):
             given = f"{path.name}, column {name}"
             allowed = "of values that Python has too: text in UTF-8, numbers, dates and times"
-            raise ArgumentError("records", given, allowed) from None
+            raise unusable(given, allowed) from None
     return names, columns
 
 

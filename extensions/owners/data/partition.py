@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.owners.data.records import Labels, RawSplit, Split
+from extensions.rules import Whole, one_of
 
 Part = TypeVar("Part", Split, RawSplit)
 Rows = list[npt.NDArray[np.int64]]
@@ -30,8 +31,8 @@ def shards(labels: Labels, parties: int, seed: int) -> Rows:
         McMahan et al., AISTATS 2017, section 3 (the pathological non-IID partition).
     """
     count = SHARDS_OF_A_PARTY * parties
-    if len(labels) < count:
-        raise ArgumentError("parties", parties, f"at most {len(labels) // 2} for as many shards")
+    most = len(labels) // SHARDS_OF_A_PARTY
+    Whole(1, most, f"at most {most} for as many shards").check("parties", parties)
     runs = np.array_split(np.argsort(labels, kind="stable"), count)
     order = np.random.default_rng(seed).permutation(count)
     return [
@@ -57,12 +58,8 @@ def split_among(split: Part, parties: int, partition: str = "iid", seed: int = 0
         ArgumentError: fewer records than parties (or than shards), or an unknown partition.
     """
     for name, count in (("training", len(split.train_x)), ("held-out", len(split.test_x))):
-        if count < parties:
-            raise ArgumentError(
-                "parties", parties, f"at most {count}, the number of {name} records"
-            )
-    if partition not in PARTITIONS:
-        raise ArgumentError("partition", partition, f"one of {tuple(PARTITIONS)}")
+        Whole(1, count, f"at most {count}, the number of {name} records").check("parties", parties)
+    one_of(PARTITIONS).check("partition", partition)
     if split.train_units is None:
         train = PARTITIONS[partition](split.train_y, parties, seed)
     elif partition == "iid":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Reals
+from extensions.rules import Whole
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 """Numbers of classes, or targets in [0, 1] of what is a number itself, (records,)."""
@@ -24,6 +26,12 @@ Kind = Literal["images", "table", "texts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Recipe = Mapping[str, Any]
 """How owners made numbers of records, by names that an error can show, as JSON has it: public."""
+
+
+unreadable = partial(ArgumentError, "records", code="file")
+"""Makes the error of a file of records."""
+unusable = partial(ArgumentError, "records", code="data")
+"""Makes the error of some of them; its value says where they are."""
 
 
 def kind_of(x: Raw) -> Kind | None:
@@ -67,7 +75,7 @@ class RawSplit:
                 "images (records, height, width) or (records, height, width, 3) with values in "
                 "0..255, a table (records, columns) of numbers, or texts (records,)"
             )
-            raise ArgumentError("records", given, allowed)
+            raise ArgumentError("records", given, allowed, code="shape")
 
     @property
     def drawn(self) -> int:
@@ -157,13 +165,13 @@ class Sizes:
     def __post_init__(self) -> None:
         if len(self.train) != len(self.test):
             given = (len(self.train), len(self.test))
-            raise ArgumentError("records, held_out", given, "as many numbers of either")
+            allowed = "as many numbers of either"
+            raise ArgumentError("records, held_out", given, allowed, code="shape")
         for name, least in (("train", 1), ("test", 0)):
             if min(getattr(self, name), default=-1) < least:
-                allowed = f"at least {least} a party"
-                raise ArgumentError(name, getattr(self, name), f"records, {allowed}")
-        if self.features < 1:
-            raise ArgumentError("features", self.features, "at least 1")
+                allowed = f"records, at least {least} a party"
+                raise ArgumentError(name, getattr(self, name), allowed, code="range")
+        Whole(1).check("features", self.features)
 
     @property
     def parties(self) -> int:

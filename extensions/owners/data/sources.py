@@ -15,7 +15,7 @@ from extensions.owners.data.cifar10 import read_cifar10
 from extensions.owners.data.files import read_raw_file
 from extensions.owners.data.imdb import read_imdb
 from extensions.owners.data.mnist import read_mnist
-from extensions.owners.data.records import Labels, Raw, RawSplit, Split, Units
+from extensions.owners.data.records import Labels, Raw, RawSplit, Split, Units, unusable
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.tables import (
     Columns,
@@ -130,9 +130,8 @@ def raw_rows(x: Raw, bound: float = 1.0) -> Raw:
         ArgumentError: texts.
     """
     if x.dtype == object:
-        raise ArgumentError(
-            "features", "raw", "an extractor for texts", "Give --features words or hashed."
-        )
+        advice = "Give {features=words} or {features=hashed}."
+        raise ArgumentError("features", "raw", "an extractor for texts", advice)
     return bounded_rows(x, bound) if x.ndim == 2 else standard_rows(x.reshape(len(x), -1), bound)
 
 
@@ -172,9 +171,11 @@ def load_raw(
     form, colon, path = name.partition(":")
     if form not in FORMATS or not colon:
         known = ", ".join(repr(each) for each in ("digits", *READERS))
-        raise ArgumentError("data", name, f"{known}, or csv:PATH, parquet:PATH or npz:PATH")
+        allowed = f"{known}, or csv:PATH, parquet:PATH or npz:PATH"
+        raise ArgumentError("data", name, allowed, code="choice")
     if Path(path).suffix.lower() != f".{form}":
-        raise ArgumentError("data", name, f"the path of a file whose name ends in .{form}")
+        allowed = f"the path of a file whose name ends in .{form}"
+        raise ArgumentError("data", name, allowed, code="file")
     return load_own([Path(path)], seed, columns=columns, names=names, schema=schema)[0]
 
 
@@ -222,7 +223,8 @@ def load_own(
     ]
     shapes = {(split.kind, split.train_x.shape[1:]) for split in splits}
     if len(shapes) > 1:
-        raise ArgumentError("records", sorted(shapes), "of one kind and width at all parties")
+        allowed = "of one kind and width at all parties"
+        raise ArgumentError("records", sorted(shapes), allowed, code="shape")
     named = order if columns.text is None else (columns.text,)
     most = max(max(y.max(initial=0).item() for y in (s.train_y, s.test_y)) for s in splits)
     check_label("labels", most, classes or max(LABELS, len(known if names else ())))
@@ -273,7 +275,7 @@ def _by_unit(own: Encoded, units: Units, seed: int) -> RawSplit:
     cut = round(TEST_SHARE * people)
     if cut == 0:
         allowed = "of 3 persons at least, so that a fifth can be held out"
-        raise ArgumentError("records", f"of {people} persons", allowed)
+        raise unusable(f"of {people} persons", allowed)
     apart = (draw.permutation(people) < cut)[units[order]]
     test, train = order[apart], order[~apart]
     return RawSplit(
@@ -290,7 +292,7 @@ def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
     cut = round(TEST_SHARE * len(x))
     if not 0 < cut < len(x):
         given = f"{len(x)} records"
-        raise ArgumentError("records", given, "at least 3, so that a fifth can be held out")
+        raise unusable(given, "at least 3, so that a fifth can be held out")
     x, y = x[order], y[order]
     return RawSplit(train_x=x[cut:], train_y=y[cut:], test_x=x[:cut], test_y=y[:cut])
 

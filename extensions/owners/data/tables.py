@@ -11,7 +11,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.owners.data.csv_file import likely_separator, read_csv
 from extensions.owners.data.parquet_file import read_parquet
-from extensions.owners.data.records import Labels, Raw
+from extensions.owners.data.records import Labels, Raw, unreadable, unusable
 from extensions.owners.schema import (
     PANDAS_INDEX,
     Cells,
@@ -27,7 +27,7 @@ from extensions.owners.schema import (
 SUFFIXES = (".csv", ".parquet")
 MOST_CLASSES = 100
 """Most different numbers that are taken for classes where nobody names them."""
-DRAFTED = "Say what the column holds in a --schema (`pea schema` drafts one)."
+DRAFTED = "Say what the column holds in a schema (`pea schema` drafts one)."
 NO_INDEX = (
     "If pandas or R wrote its index there, write the table without it (index=False, "
     "row.names=FALSE). Else give the column a name, or leave it out of the file."
@@ -63,9 +63,9 @@ class Columns:
             ("class_names", names),
         ):
             if value is not None and not tables:
-                raise ArgumentError(name, value, "left out, except for a table")
+                raise ArgumentError(name, value, "except for a table", code="conflict")
             if value is not None and schema:
-                raise ArgumentError(name, value, "left out with a schema, which says it")
+                raise ArgumentError(name, value, "with {schema}, which says it", code="conflict")
 
 
 def is_table(path: Path) -> bool:
@@ -119,11 +119,11 @@ def read_cells(path: Path, separator: Separator = ",") -> dict[str, Cells]:
     for place, name in enumerate(names, start=1):
         given = f"{path.name}, column {place}"
         if not name.strip():
-            raise ArgumentError("records", given, "a column with a name", NO_INDEX)
+            raise unusable(given, "a column with a name", NO_INDEX)
         if name in names[: place - 1]:
-            raise ArgumentError("records", f"{given}, {name}", "the only column of that name")
+            raise unusable(f"{given}, {name}", "the only column of that name")
     if not columns or not len(columns[0]):
-        raise ArgumentError("records", str(path), "a file with at least one record")
+        raise unreadable(str(path), "a file with at least one record")
     return {
         name: np.fromiter(values, object, len(values))
         for name, values in zip(names, columns, strict=True)
@@ -146,7 +146,9 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
     table = read_cells(path)
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
-            raise ArgumentError(option, name, f"a column of {path.name}: {listed(table)}")
+            raise ArgumentError(
+                option, name, f"a column of {path.name}: {listed(table)}", code="choice"
+            )
     if columns.text == columns.label:
         others = [name for name in table if name != columns.label]
         allowed = f"a column other than that of the labels: {listed(others)}"
@@ -157,9 +159,9 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
         if columns.text is not None:
             return TableRecords(x=_texts(columns.text, table[columns.text]), labels=labels)
     if not table:
-        raise ArgumentError("records", str(path), "a file with columns beside that of labels")
+        raise unreadable(str(path), "a file with columns beside that of labels")
     for name in filter(PANDAS_INDEX.fullmatch, table):
-        raise ArgumentError("records", f"{path.name}, column {name}", "named by you", NO_INDEX)
+        raise unusable(f"{path.name}, column {name}", "named by you", NO_INDEX)
     x = _numbers(path, table, tuple(table), DRAFTED)
     return TableRecords(x=x, labels=labels, columns=tuple(table))
 
@@ -196,7 +198,7 @@ def ids_in(path: Path, table: Table, name: str) -> list[str]:
         ArgumentError: no such column, or one of values that have no text.
     """
     if name not in table:
-        raise ArgumentError("id", name, f"a column of {path.name}: {listed(table)}")
+        raise ArgumentError("id", name, f"a column of {path.name}: {listed(table)}", code="choice")
     if any(type(cell) is object for cell in table[name]):
         raise ArgumentError("id", name, "a column of texts, numbers, dates or times")
     return ["" if cell is None else str(cell) for cell in table[name]]
@@ -218,14 +220,14 @@ def naming(path: Path) -> Iterator[None]:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise ArgumentError("records", str(path), "an existing file")
+        raise unreadable(str(path), "an existing file")
     return path
 
 
 def _column(path: Path, table: Table, name: str) -> Cells:
     if name not in table:
         allowed = f"a table with the column {name!r}, from which the model learnt"
-        raise ArgumentError("records", f"{path.name}, with columns {listed(table)}", allowed)
+        raise unusable(f"{path.name}, with columns {listed(table)}", allowed)
     return table[name]
 
 
@@ -237,7 +239,7 @@ def in_order_of(own: TableRecords, columns: Sequence[str], path: Path) -> TableR
     """
     for name in sorted(set(own.columns) ^ set(columns)):
         given = f"{path.name}, which {'has' if name in own.columns else 'lacks'} column {name}"
-        raise ArgumentError("records", given, "tables of one width and the same columns")
+        raise unusable(given, "tables of one width and the same columns")
     places = [own.columns.index(name) for name in columns]
     return TableRecords(x=own.x[:, places], labels=own.labels, columns=tuple(columns))
 
@@ -258,7 +260,7 @@ def class_names(labels: Sequence[str]) -> tuple[str, ...]:
             "label",
             f"a column of {len(names)} different numbers",
             f"one of classes: texts, or at most {MOST_CLASSES} whole numbers",
-            "To learn a number give --schema (`pea schema` drafts one) and --loss squared.",
+            "To learn a number give {schema} (`pea schema` drafts one) and {loss=squared}.",
         )
     return tuple(sorted(names, key=number_of))
 
@@ -278,7 +280,7 @@ def class_numbers(labels: Sequence[str], names: Sequence[str], column: str) -> L
     for row, label in enumerate(labels, start=1):
         if label not in places:
             given = f"record {row}, column {column}"
-            raise ArgumentError("labels", given, f"one of {listed(names)}")
+            raise ArgumentError("labels", given, f"one of {listed(names)}", code="data")
     return np.array([places[label] for label in labels], dtype=np.int64)
 
 

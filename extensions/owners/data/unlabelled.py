@@ -8,7 +8,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.npz import read_npz
-from extensions.owners.data.records import Raw, kind_of
+from extensions.owners.data.records import Raw, kind_of, unreadable, unusable
 from extensions.owners.data.tables import (
     features_in,
     ids_in,
@@ -64,12 +64,14 @@ def read_unlabelled(
     """
     if not is_table(path):
         if known_by is not None:
-            allowed = "left out, except for a .csv or .parquet file"
-            raise ArgumentError("id", known_by, allowed, "An .npz file has no named columns.")
+            advice = "An .npz file has no named columns."
+            allowed = "except for a .csv or .parquet file"
+            raise ArgumentError("id", known_by, allowed, advice, code="conflict")
         return Unlabelled(x=_read_array(path))
     if schema is None and text is None and not columns:
-        allowed = "an .npz file; or a table, with --text COLUMN, of texts"
-        raise ArgumentError("records", str(path), allowed, "The model names no columns.")
+        advice = "The model names no columns."
+        allowed = "an .npz file, or a table of texts in the column {text}"
+        raise unreadable(str(path), allowed, advice)
     table = read_cells(path, "," if schema is None else schema.separator)
     ids = {} if known_by is None else {known_by: ids_in(path, table, known_by)}
     if schema is not None:
@@ -82,17 +84,19 @@ def read_unlabelled(
 
 def _read_array(path: Path) -> Raw:
     if not path.is_file():
-        raise ArgumentError("records", str(path), "an existing .npz, .csv or .parquet file")
+        raise unreadable(str(path), "an existing .npz, .csv or .parquet file")
     allowed = f"an .npz file with the records in an array {' or '.join(ARRAYS)}"
     try:
         arrays = read_npz(path, ARRAYS)
         x: Raw = arrays[next(name for name in ARRAYS if name in arrays)]
     except (StopIteration, ValueError) as error:
-        raise ArgumentError("records", str(path), allowed) from error
+        raise unreadable(str(path), allowed) from error
     if x.dtype.kind == "U":
         x = x.astype(object)
     if kind_of(x) is None or not len(x):
-        raise ArgumentError("records", f"{path}: {x.shape} {x.dtype}", f"{allowed}: one or more")
+        raise ArgumentError(
+            "records", f"{path}: {x.shape} {x.dtype}", f"{allowed}: one or more", code="shape"
+        )
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise ArgumentError("records", str(path), "a file of finite numbers")
+        raise unusable(str(path), "a file of finite numbers")
     return x

@@ -12,6 +12,7 @@ from extensions.errors import ArgumentError, MissingExtraError, PeaError
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import resized
+from extensions.rules import one_of
 
 ARCHITECTURE = "resnet18"
 HEADS = ("fc", "classifier", "head", "heads")
@@ -77,7 +78,7 @@ def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:
 
     known = models.list_models(module=models)
     if name not in known:
-        raise ArgumentError("features", f"backbone:{name}", f"one of {', '.join(known)}")
+        raise ArgumentError("features", f"backbone:{name}", one_of(known))
     try:
         if weights is None:
             network = models.get_model(name, weights="DEFAULT")
@@ -93,5 +94,6 @@ def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:
             None if weights is None else str(weights),
             f"the file of a state dictionary of {name}",
             f"{reason.strip()[:200]}",
+            code="file",
         ) from error
     return network, identity

@@ -76,5 +76,6 @@ class Cache:
                 "XDG_CACHE_HOME",
                 str(path.parent),
                 "a folder that can be written",
-                f"{error.strerror}. Or give --no-feature-cache.",
+                f"{error.strerror}. Or give {{feature_cache=False}}.",
+                code="file",
             ) from error

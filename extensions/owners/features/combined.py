@@ -67,7 +67,7 @@ def with_option(extractor: Extractor, option: str) -> Extractor:
     """
     name = f"{extractor.name},{option}"
     if option not in OPTIONS:
-        raise ArgumentError("features", name, f"of the options {', '.join(OPTIONS)}")
+        raise ArgumentError("features", name, f"of the options {', '.join(OPTIONS)}", code="choice")
     return replace(OPTIONS[option](extractor), name=name)
 
 

@@ -59,7 +59,9 @@ def _sources(function: Any, module: str) -> dict[str, str]:
         try:
             found[f"weights {number}"] = _digest(Path(path).read_bytes())
         except OSError as error:
-            raise ArgumentError("weights", str(path), "a file that can be read") from error
+            raise ArgumentError(
+                "weights", str(path), "a file that can be read", code="file"
+            ) from error
     return found
 
 

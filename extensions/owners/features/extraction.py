@@ -121,7 +121,9 @@ def _taken(x: Raw, extractor: Extractor, progress: Callable[[int], None]) -> Fea
         parts.append(_checked(extractor, batch))
         progress(start + len(batch))
     if len({part.shape[1] for part in parts}) > 1:
-        raise ArgumentError("features", extractor.name, "a function with rows of one width")
+        raise ArgumentError(
+            "features", extractor.name, "a function with rows of one width", code="shape"
+        )
     return np.concatenate(parts)
 
 
@@ -137,6 +139,7 @@ def _checked(extractor: Extractor, batch: Raw) -> Features:
             "features",
             f"{extractor.name}, which returned {rows.shape} {rows.dtype} for {len(batch)} records",
             f"a function that returns numbers of shape ({len(batch)}, features)",
+            code="shape",
         )
     features = rows.astype(np.float32)
     if not np.isfinite(features).all():

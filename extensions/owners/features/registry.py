@@ -60,11 +60,11 @@ def find(text: str, weights: Path | None = None) -> Extractor:
     names = _JOINT.split(text)
     if len(names) > _MOST_PARTS:
         allowed = f"at most {_MOST_PARTS} joined by +"
-        raise ArgumentError("features", f"{len(names)} extractors", allowed)
+        raise ArgumentError("features", f"{len(names)} extractors", allowed, code="range")
     backbones = [name for name in names if re.match(r"backbone\b", name)]
     if weights is not None and len(backbones) != 1:
-        allowed = "None, except for --features backbone, one of them"
-        raise ArgumentError("weights", str(weights), allowed)
+        allowed = "except with one extractor {features=backbone}"
+        raise ArgumentError("weights", str(weights), allowed, code="conflict")
     parts = [_altered(name, weights) for name in names]
     return parts[0] if len(parts) == 1 else combined.side_by_side(parts)
 

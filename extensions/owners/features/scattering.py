@@ -53,9 +53,8 @@ def make(argument: str | None) -> Extractor:
     def extract(x: Raw) -> Features:
         rows, columns = x.shape[1:3]
         if min(rows, columns) < 2**SCALE:
-            raise ArgumentError(
-                "records", f"{rows}x{columns} pixels", f"at least {2**SCALE} on either side"
-            )
+            allowed = f"images of at least {2**SCALE} pixels on either side"
+            raise ArgumentError("records", f"{rows}x{columns} pixels", allowed, code="shape")
         standard = _standardised(transform(rows, columns)(grey(x)))
         return standard if width is None else sines(standard.shape[1])(standard_rows(standard))
 

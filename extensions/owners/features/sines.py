@@ -20,7 +20,7 @@ def check_width(name: str, argument: str) -> int:
     """
     if not re.fullmatch(r"[1-9]\d{0,4}", argument) or int(argument) > MAX_WIDTH:
         allowed = f"{name}, or {name}:WIDTH with 1..{MAX_WIDTH} features"
-        raise ArgumentError("features", f"{name}:{argument}", allowed)
+        raise ArgumentError("features", f"{name}:{argument}", allowed, code="range")
     return int(argument)
 
 

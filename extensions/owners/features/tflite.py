@@ -16,6 +16,7 @@ from extensions.owners.data.folders import folders_of
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import resized
+from extensions.rules import one_of
 
 FOLDER = "extractors"
 MAX_WORKERS = 16
@@ -41,7 +42,9 @@ def make(argument: str | None) -> Extractor:
     places = [Path(path), *(folder / path for folder in folders_of(FOLDER))]
     file = next((place for place in places if place.is_file()), None)
     if file is None:
-        raise ArgumentError("features", f"tflite:{path}", "tflite:PATH of an existing model")
+        raise ArgumentError(
+            "features", f"tflite:{path}", "tflite:PATH of an existing model", code="file"
+        )
     model = file.read_bytes()
     first = Network(model, path, tensor)
     networks = [first]
@@ -97,12 +100,14 @@ class Network:
                 )
             self._interpreter.allocate_tensors()
         except ValueError as error:
-            raise ArgumentError("features", f"tflite:{path}", "an undamaged model") from error
+            raise ArgumentError(
+                "features", f"tflite:{path}", "an undamaged model", code="file"
+            ) from error
         self._given = self._interpreter.get_input_details()[0]
         shape = tuple(map(int, self._given["shape"]))
         if len(shape) != 4 or (shape[0], shape[3]) != (1, 3):
             given = f"tflite:{path}, of input {shape}"
-            raise ArgumentError("features", given, "of input (1, h, w, 3)")
+            raise ArgumentError("features", given, "of input (1, h, w, 3)", code="shape")
         self.size = shape[1:3]
         outputs = self._interpreter.get_output_details()
         self._wanted = _tensor(self._interpreter, tensor) if tensor else outputs[0]
@@ -130,7 +135,7 @@ def _tensor(interpreter: Any, name: str) -> dict[str, Any]:
         for tensor in details
         if len(tensor["shape"]) > 1 and tensor["shape"].prod() == tensor["shape"][-1] > 1
     ]
-    raise ArgumentError("features", f"tflite:...#{name}", f"one of {', '.join(rows)}")
+    raise ArgumentError("features", f"tflite:...#{name}", one_of(rows))
 
 
 def _as_input(image: npt.NDArray[np.uint8], given: dict[str, Any]) -> npt.NDArray[Any]:

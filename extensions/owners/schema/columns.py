@@ -23,6 +23,7 @@ from extensions.owners.schema.cells import (
     numbers_of,
 )
 from extensions.ring.fixed_point import Reals
+from extensions.rules import one_of
 
 Scale = Literal["linear", "log", "log1p"]
 Outside = Literal["refuse", "clip"]
@@ -69,6 +70,7 @@ class Number:
                 [self.low, self.high],
                 'above 0 with scale = "log"',
                 'scale = "log1p" takes zeros and negative numbers.',
+                code="range",
             )
 
     @property
@@ -182,7 +184,9 @@ def check_range(name: str, low: float, high: float) -> None:
         ArgumentError: they are not.
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ArgumentError(name, [low, high], "two finite numbers, the smaller one first")
+        raise ArgumentError(
+            name, [low, high], "two finite numbers, the smaller one first", code="range"
+        )
 
 
 def check_names(name: str, names: Sequence[str]) -> None:
@@ -256,12 +260,11 @@ def refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
     """
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
-        raise ArgumentError("records", f"record {row}, column {name}", allowed, advice)
+        raise ArgumentError("records", f"record {row}, column {name}", allowed, advice, code="data")
 
 
 def _check_choice(column: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ArgumentError(f"columns.{column}.{name}", value, f"one of {allowed}")
+    one_of(allowed).check(f"columns.{column}.{name}", value)
 
 
 def _missing_entry(column: Column) -> dict[str, Any]:
@@ -284,7 +287,7 @@ def _absent(column: Column, cells: Cells, mark: Mark) -> Any:
 
 def _refuse_others(name: str, cells: Cells) -> None:
     wrong = _where(lambda cell: not is_missing(cell) and not is_readable(cell), cells)
-    advice = "A --schema leaves out what it does not name (`pea schema` drafts one)."
+    advice = "A schema leaves out what it does not name (`pea schema` drafts one)."
     refuse(name, wrong, "text or a number, and no other type of a Parquet file", advice)
 
 

@@ -16,6 +16,7 @@ from extensions.owners.schema.schema import (
     list_of,
     numbers_of,
 )
+from extensions.rules import one_of
 
 _KEYS = {"basis", "separator", "decimal", "target", "unit", "columns"}
 _TARGET = {"column", "task", "classes", "weights", "range", "outside"}
@@ -30,8 +31,8 @@ def read_schema(path: Path) -> Schema:
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        advice = f"{error}. `pea schema --from FILE` drafts one."
-        raise ArgumentError("schema", str(path), "a file of TOML", advice) from error
+        advice = f"{error}. `pea schema` drafts one."
+        raise ArgumentError("schema", str(path), "a file of TOML", advice, code="file") from error
     _check_keys("schema", said, _KEYS)
     columns, target, unit = (_table(said, name) for name in ("columns", "target", "unit"))
     _check_keys("target", target, _TARGET)
@@ -89,13 +90,13 @@ def _target(said: dict[str, Any], mark: Mark) -> Target:
 def _table(said: dict[str, Any], name: str) -> dict[str, Any]:
     part = said.get(name, {})
     if not isinstance(part, dict):
-        raise ArgumentError(name, part, f"a table of TOML, [{name}]")
+        raise ArgumentError(name, part, f"a table of TOML, [{name}]", code="type")
     return part
 
 
 def _check_keys(name: str, said: dict[str, Any], known: set[str]) -> None:
     for key in sorted(said.keys() - known):
-        raise ArgumentError(name, key, f"one of {', '.join(sorted(known))}")
+        raise ArgumentError(name, key, one_of(sorted(known)))
 
 
 def _section(name: str, entries: dict[str, Any]) -> str:

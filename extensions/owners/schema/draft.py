@@ -160,14 +160,16 @@ def draft(
     """
     for option, name in (("target", target), ("unit", unit), *(("exclude", x) for x in exclude)):
         if name is not None and name not in table:
-            raise ArgumentError(option, name, f"a column of the file: {listed(table)}")
+            raise ArgumentError(
+                option, name, f"a column of the file: {listed(table)}", code="choice"
+            )
     if unit == target:
         raise ArgumentError("unit", unit, "a column other than the target")
     for name in exclude:
         if name in (target, unit):
             raise ArgumentError("exclude", name, "a column other than target and unit")
     mark = _mark_of(table)
-    left_out = dict.fromkeys(exclude, "as --exclude says")
+    left_out = dict.fromkeys(exclude, "as you say")
     columns = []
     for name, cells in table.items():
         if name in (target, unit, *exclude):
@@ -179,7 +181,9 @@ def draft(
             columns.append(_column(name, present, mark, missing=len(present) < len(cells)))
     if not columns:
         given = listed(f"{name}: {why}" for name, why in left_out.items())
-        raise ArgumentError("from", given, "a file with columns to learn from beside the target")
+        raise ArgumentError(
+            "from", given, "a file with columns to learn from beside the target", code="file"
+        )
     schema = Schema(
         separator=separator,
         decimal=mark,

@@ -90,7 +90,7 @@ def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]
             clipped[column.name] = beyond
     x = np.hstack(parts)
     if len(x) == 0:
-        raise ArgumentError("records", 0, "at least one record")
+        raise ArgumentError("records", 0, "at least one record", code="data")
     return scaled(x, len(schema.columns)), clipped
 
 
@@ -152,4 +152,6 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
 def _check_there(table: Table, name: str) -> None:
     if name not in table:
         given = f"columns {listed(sorted(table))}"
-        raise ArgumentError("records", given, f"a table with the schema's column {name!r}")
+        raise ArgumentError(
+            "records", given, f"a table with the schema's column {name!r}", code="data"
+        )

@@ -4,11 +4,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from extensions.checks import check_weights
 from extensions.errors import ArgumentError
-from extensions.owners.schema.cells import SEPARATORS, Mark, Separator, label_of
+from extensions.owners.schema.cells import Mark, Separator, label_of
 from extensions.owners.schema.columns import (
     Category,
     Column,
@@ -16,6 +16,7 @@ from extensions.owners.schema.columns import (
     check_names,
     check_range,
 )
+from extensions.rules import Whole, check_fields, one_of
 
 Task = Literal["classification", "regression"]
 Basis = Literal["draft", "public", "data"]
@@ -54,10 +55,9 @@ class Target:
             check_range("target.range", *self.range)
         if self.weights and len(self.weights) != len(self.classes):
             allowed = f"one for each of {len(self.classes)} classes"
-            raise ArgumentError("target.weights", list(self.weights), allowed)
+            raise ArgumentError("target.weights", list(self.weights), allowed, code="shape")
         check_weights("target.weights", self.weights)
-        if self.outside not in ("refuse", "clip"):
-            raise ArgumentError("target.outside", self.outside, "'refuse' or 'clip'")
+        one_of(("refuse", "clip")).check("target.outside", self.outside)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Unit:
 
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise ArgumentError("unit.rows", self.rows, "an integer, at least 1")
+            raise ArgumentError("unit.rows", self.rows, Whole(1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +106,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not self.columns:
-            raise ArgumentError("columns", [], "at least one")
-        if self.basis not in get_args(Basis):
-            raise ArgumentError("basis", self.basis, f"one of {get_args(Basis)}")
-        if self.separator not in SEPARATORS:
-            raise ArgumentError("separator", self.separator, f"one of {SEPARATORS}")
-        if self.decimal not in get_args(Mark):
-            raise ArgumentError("decimal", self.decimal, f"one of {get_args(Mark)}")
+            raise ArgumentError("columns", [], "at least one column", code="range")
+        check_fields(self)
         named = [each.name for each in self.columns] + [self.target.column]
         named += [] if self.unit is None else [self.unit.column]
         for name in named:
@@ -150,6 +145,7 @@ class Schema:
                 "A draft is made of records, which its ranges and categories give away. Replace "
                 'them by what is publicly known, then write `basis = "public"` in the schema; or '
                 '`basis = "data"`, if it may be known: epsilon does not cover it.',
+                code="choice",
             )
 
     def facts(self) -> dict[str, Any]:
@@ -233,13 +229,13 @@ def column_of(name: str, entry: dict[str, Any], mark: Mark = ".") -> Column:
     given = dict(entry)
     kind = Number if "range" in given else Category
     if ("range" in given) == ("categories" in given):
-        allowed = "given either `range = [low, high]` or `categories = [...]`"
+        allowed = "a table with either `range = [low, high]` or `categories = [...]`"
         raise ArgumentError(f"columns.{name}", sorted(given), allowed)
     known = {"outside", "missing", "missing_values"} | (
         {"range", "scale"} if kind is Number else {"categories"}
     )
     for key in given.keys() - known:
-        raise ArgumentError(f"columns.{name}", key, f"one of {', '.join(sorted(known))}")
+        raise ArgumentError(f"columns.{name}", key, one_of(sorted(known)))
     for key in ("categories", "missing_values"):
         if key in given:
             given[key] = tuple(list_of(f"columns.{name}.{key}", given[key], mark))
@@ -257,7 +253,7 @@ def ends_of(name: str, value: Any) -> tuple[float, float]:
     """
     numbers = numbers_of(name, value)
     if len(numbers) != 2:
-        raise ArgumentError(name, value, "[low, high], two numbers")
+        raise ArgumentError(name, value, "[low, high], two numbers", code="type")
     return numbers[0], numbers[1]
 
 
@@ -270,7 +266,7 @@ def numbers_of(name: str, value: Any) -> list[float]:
     if not isinstance(value, list) or not all(
         isinstance(each, int | float) and not isinstance(each, bool) for each in value
     ):
-        raise ArgumentError(name, value, "a list of numbers, of a range two numbers")
+        raise ArgumentError(name, value, "a list of numbers, of a range two numbers", code="type")
     return [float(each) for each in value]
 
 
@@ -281,7 +277,7 @@ def list_of(name: str, value: Any, mark: Mark = ".") -> list[str]:
         ArgumentError: they are no list of texts or numbers.
     """
     if not isinstance(value, list) or not all(isinstance(x, str | int | float) for x in value):
-        raise ArgumentError(name, value, "a list of texts or numbers")
+        raise ArgumentError(name, value, "a list of texts or numbers", code="type")
     return [label_of(each, mark) for each in value]
 
 

@@ -9,6 +9,7 @@ from extensions.owners.features import Cache, Extractor, extract, find, tflite
 from extensions.owners.features.combined import side_by_side, with_option
 from extensions.owners.features.images import resized
 from tests.helpers.public_data import EXTRACTORS
+from tests.helpers.refused import refused
 
 DRAWS = np.random.default_rng(8)
 IMAGES = DRAWS.integers(0, 256, (5, 6, 4, 3), dtype=np.uint8)
@@ -148,7 +149,7 @@ def test_what_cannot_be_combined_is_refused(name):
 
 @pytest.mark.parametrize("name", ["raw+hashed", "backbone+backbone:resnet18", "backbones:one"])
 def test_weights_are_for_one_backbone(name, tmp_path):
-    with pytest.raises(ArgumentError, match="^weights = .*None, except for --features backbone"):
+    with refused("weights", "conflict"):
         find(name, tmp_path / "weights.pt")
 
 

@@ -31,6 +31,7 @@ from extensions.owners.data.mnist import MNIST_FILES
 from tests.extensions.owners.test_data_files import idx
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.public_data import public_data
+from tests.helpers.refused import refused
 
 DRAWS = np.random.default_rng(11)
 
@@ -324,7 +325,7 @@ def test_lists_in_a_parquet_file_are_no_numbers(lists, beside, tmp_path):
     path = tmp_path / "own.parquet"
     values = {**beside, "lists": lists, "label": ["cat", "dog", "cat", "ant", "dog"]}
     parquet.write_table(pyarrow.table(values), path)
-    with pytest.raises(ArgumentError, match="record 1, column lists.*a finite number.*--schema"):
+    with refused("records", "data", value="own.parquet, record 1, column lists"):
         load_raw(f"parquet:{path}", None, 0, columns=Columns(label="label"))
 
 
@@ -372,7 +373,7 @@ def test_shards_hold_few_classes_and_lose_no_record(parties):
 
 
 def test_an_unknown_partition_or_too_many_shards_are_refused():
-    with pytest.raises(ArgumentError, match=r"^partition = 'dirichlet': must be one of \('iid'"):
+    with refused("partition", "choice", value="dirichlet"):
         split_among(small_split(), 2, "dirichlet")
     with pytest.raises(ArgumentError, match="^parties = 7: must be at most 5 "):
         split_among(small_split(train=11), 7, "shards")
@@ -400,18 +401,16 @@ def test_a_download_is_kept_only_with_its_digest(server, tmp_path):
     (served / "file.bin").write_bytes(b"content" * 1000)
     digest = f"sha256:{hashlib.sha256(b'content' * 1000).hexdigest()}"
     folder = tmp_path / "new" / "folder"
-    with pytest.raises(
-        ArgumentError, match=r"^download = .*file\.bin.*must be a file of sha256 0+"
-    ):
+    with refused("download", "file"):
         fetch(Published(f"{address}/file.bin", "sha256:" + "0" * 64), folder)
     assert list(folder.iterdir()) == []
     path = fetch(Published(f"{address}/file.bin", digest), folder)
     assert path.read_bytes() == b"content" * 1000
     (served / "file.bin").unlink()
     assert fetch(Published(f"{address}/file.bin", digest), folder) == path
-    with pytest.raises(ArgumentError, match=r"reachable from this machine.*404.*--data-dir"):
+    with refused("download", "value", value=f"{address}/other.bin"):
         fetch(Published(f"{address}/other.bin", digest), folder)
-    with pytest.raises(ArgumentError, match=r"reachable from this machine.*--data-dir"):
+    with refused("download", "value", value="http://127.0.0.1:9/third.bin"):
         fetch(Published("http://127.0.0.1:9/third.bin", digest), folder)
     assert list(folder.iterdir()) == [path]
 

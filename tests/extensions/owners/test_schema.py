@@ -29,6 +29,7 @@ from extensions.owners.schema.draft import rounded_outward
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
 from tests.helpers import seated
+from tests.helpers.refused import refused
 
 AGE = Number(name="age", low=0.0, high=100.0)
 LAND = Category(name="land", categories=("de", "fr", "it"), missing="indicator", outside="clip")
@@ -117,9 +118,7 @@ def test_tables_without_a_schema_are_matched_by_name_too(tmp_path):
 @pytest.mark.parametrize("values", ["0.5,1.5,2.5", ",".join(map(str, range(101)))])
 def test_measurements_are_no_classes(values, tmp_path):
     path = table(tmp_path, "x,y\n" + "".join(f"1,{y}\n" for y in values.split(",")))
-    with pytest.raises(
-        ArgumentError, match="a column of (3|101) different numbers.*--schema"
-    ) as error:
+    with refused("label", "value") as error:
         load_own([path], 0, columns=Columns(label="y"))
     assert "0.5" not in str(error.value)
 
@@ -380,7 +379,7 @@ BAD_SCHEMAS = {
     "column key": ("scale =", "scales =", "^columns.dose = 'scales'.*one of missing"),
     "nothing known": ("range = [0.0, 100.0]", "", "^columns.age = .*either"),
     "target as column": ('column = "ill"', 'column = "age"', "^columns = 'age': must be one of"),
-    "rows": ("rows = 2", "rows = 0", "^unit.rows = 0: must be an integer"),
+    "rows": ("rows = 2", "rows = 0", "^unit.rows = 0: must be a whole number"),
     "half rows": ("rows = 2", "rows = 1.5", "^unit.rows = 1.5"),
 }  # fmt: skip
 
