@@ -2,41 +2,53 @@
 
 Each function makes up for one change in another package after CrypTen's last release ("Answers
 ..."), and does nothing where that change is absent. Only CrypTen's own modules stay altered: what
-the import needs in ``torch`` and ``sys.modules`` is removed before `apply` returns.
+the import needs in ``torch`` and ``sys.modules`` is removed when it ends.
 """
 
 import importlib
 import importlib.util
-import inspect
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from extensions.errors import MissingExtraError
+from extensions.first_import import FirstImport
 
 _REGISTRATION = "torch.onnx._internal.registration"
 _REGISTRATION_MOVED = "torch.onnx._internal.torchscript_exporter.registration"
 
 
-def apply() -> None:
-    """CrypTen is imported and works with the torch at hand; a second call changes nothing.
+def install() -> None:
+    """CrypTen can be imported from here on, and works with the torch at hand.
 
-    Must run before the first ``import crypten`` of the process on torch 2.9 and later. If CrypTen
-    was imported before, the shims of its import are skipped and the others still apply.
+    If it was imported before, the shims of its import are skipped and the others apply at once.
+    """
+    if sys.modules.get("crypten"):
+        mend()
+    else:
+        FirstImport("crypten", mended)
+
+
+@contextmanager
+def mended(crypten: ModuleType) -> Iterator[None]:
+    """In the block CrypTen can be imported; at its end it works with the torch at hand.
 
     Raises:
-        MissingExtraError: torch or CrypTen is not installed.
+        MissingExtraError: torch is not installed.
     """
     check_installed()
-    importlib.import_module("torch")
-    if "crypten" not in sys.modules:
-        forget_failed_import()
-        with exporter_registration(), tensorflow_hidden():
-            importlib.import_module("crypten")
+    forget_failed_import()
+    with exporter_registration(), tensorflow_hidden():
+        yield
+    mend()
+
+
+def mend() -> None:
+    """CrypTen, which was imported, works with the torch at hand; a second call changes nothing."""
     converter = importlib.import_module("crypten.nn.onnx_converter")
     export_by_torchscript(converter)
     separate_equal_parameters(converter)
@@ -117,6 +129,8 @@ def export_by_torchscript(converter: Any) -> None:
     nothing of those operators and needs the onnxscript package, and 2.6, which retired
     ``operator_export_type``.
     """
+    import inspect  # takes as long to import as all else here
+
     import torch
 
     dynamo = inspect.signature(torch.onnx.export).parameters.get("dynamo")

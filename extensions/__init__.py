@@ -6,9 +6,18 @@ A host takes part by implementing `extensions.ring.interface.Ring` and, for whol
 `extensions.protocols.host.Host`.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
-try:
-    __version__ = version("pea-mpl")
-except PackageNotFoundError:  # a checkout that was not installed
-    __version__ = "0.0.0"
+__version__: str
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> str:
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("pea-mpl")
+        except PackageNotFoundError:  # a checkout that was not installed
+            return "0.0.0"

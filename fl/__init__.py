@@ -41,10 +41,9 @@ with `ChainAggregator` clients hand on a masked sum, to those in lists such as `
 also without a server. `latency` has times by formula.
 """
 
-# ruff: noqa: E402 - what the extra brings is looked for before it is imported
-
 import os
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 _ours = os.path.join(os.path.dirname(os.path.dirname(__file__)), "extensions")
 _spec = find_spec("extensions")
@@ -52,120 +51,141 @@ _found = [*(_spec.submodule_search_locations or [str(_spec.origin)])] if _spec e
 if os.path.realpath(_found[0]) != os.path.realpath(_ours):  # a folder or file of the user's
     raise ImportError(f"{_found[0]} hides PEA's package extensions: rename it.", path=_found[0])
 
-from extensions import __version__
-from extensions.errors import (
-    ArgumentError,
-    CiphertextError,
-    MessageError,
-    MissingExtraError,
-    PeaError,
-    RoundError,
-    UpdateError,
-    WorkerLostError,
-)
+from extensions.errors import MissingExtraError  # noqa: E402
+from extensions.lazy_names import lazy_names  # noqa: E402
 
-for _package in ("torch", "gmpy2"):
-    if find_spec(_package) is None:
-        raise MissingExtraError(_package, "fl")
 
-from fl import leakage, paillier
-from fl.chain import ChainAggregator, neighbours
-from fl.clients import ClientRound
-from fl.masked import MaskedAggregator, SparseGraph
-from fl.paillier import PaillierAggregator
-from fl.plain import PlainAggregator
-from fl.privacy.adaptive_clipping import AdaptiveClipping
-from fl.privacy.central_dp import CentralDP
-from fl.privacy.distributed_dp import DistributedDP
-from fl.privacy.ledgers import ClientLedgers
-from fl.privacy.local_dp import LocalDP
-from fl.privacy.mechanism import Mechanism
-from fl.privacy.record_dp import RecordDP
-from fl.privacy.signds import SignDS
-from fl.round import latency
-from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
-from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
-from fl.round.messages import SERVER, Message, Party, Value, party_name
-from fl.round.network import DropOut, Link, Network
-from fl.round.quantization import FixedPoint, RingVector
-from fl.round.rounds import aggregate
-from fl.round.transport import InProcessTransport
-from fl.round.view import Coalition, Outcome, Sent, Transcript
-from fl.training import models
-from fl.training.callbacks.table import CSVWriter
-from fl.training.callbacks.tensorboard import TensorBoardWriter
-from fl.training.federated import FederatedAveraging
-from fl.training.history import History, RoundReport
-from fl.training.optimizers import FedAdagrad, FedAdam, FedAvgM, FedYogi, ServerOptimizer
-from fl.training.records.partitions import partition
-from fl.training.records.texts import tokens
+def _check_installed() -> None:
+    for package in ("torch", "gmpy2"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "fl")
 
-__all__ = [
-    "SERVER",
-    "AdaptiveClipping",
-    "Aggregate",
-    "Aggregator",
-    "ArgumentError",
-    "CSVWriter",
-    "CentralDP",
-    "ChainAggregator",
-    "CiphertextError",
-    "ClientLedgers",
-    "ClientRound",
-    "Coalition",
-    "DistributedDP",
-    "DropOut",
-    "FedAdagrad",
-    "FedAdam",
-    "FedAvgM",
-    "FedYogi",
-    "FederatedAveraging",
-    "FixedPoint",
-    "History",
-    "InProcessTransport",
-    "Leaks",
-    "Link",
-    "LocalDP",
-    "Machine",
-    "MaskedAggregator",
-    "Mechanism",
-    "Message",
-    "MessageError",
-    "MissingExtraError",
-    "Network",
-    "Outcome",
-    "Output",
-    "PaillierAggregator",
-    "Party",
-    "PeaError",
-    "PlainAggregator",
-    "RecordDP",
-    "Refusal",
-    "RingVector",
-    "Round",
-    "RoundError",
-    "RoundReport",
-    "Sent",
-    "ServerOptimizer",
-    "SignDS",
-    "SparseGraph",
-    "TensorBoardWriter",
-    "Timer",
-    "Transcript",
-    "UpdateError",
-    "Value",
-    "Vector",
-    "WorkerLostError",
-    "__version__",
-    "aggregate",
-    "check_update",
-    "inherent_leaks",
-    "latency",
-    "leakage",
-    "models",
-    "neighbours",
-    "paillier",
-    "partition",
-    "party_name",
-    "tokens",
-]
+
+if TYPE_CHECKING:
+    from extensions import __version__ as __version__
+    from extensions.errors import ArgumentError as ArgumentError
+    from extensions.errors import CiphertextError as CiphertextError
+    from extensions.errors import MessageError as MessageError
+    from extensions.errors import MissingExtraError as MissingExtraError
+    from extensions.errors import PeaError as PeaError
+    from extensions.errors import RoundError as RoundError
+    from extensions.errors import UpdateError as UpdateError
+    from extensions.errors import WorkerLostError as WorkerLostError
+    from fl import leakage as leakage
+    from fl import paillier as paillier
+    from fl.chain import ChainAggregator as ChainAggregator
+    from fl.chain import neighbours as neighbours
+    from fl.clients import ClientRound as ClientRound
+    from fl.masked import MaskedAggregator as MaskedAggregator
+    from fl.masked import SparseGraph as SparseGraph
+    from fl.paillier import PaillierAggregator as PaillierAggregator
+    from fl.plain import PlainAggregator as PlainAggregator
+    from fl.privacy.adaptive_clipping import AdaptiveClipping as AdaptiveClipping
+    from fl.privacy.central_dp import CentralDP as CentralDP
+    from fl.privacy.distributed_dp import DistributedDP as DistributedDP
+    from fl.privacy.ledgers import ClientLedgers as ClientLedgers
+    from fl.privacy.local_dp import LocalDP as LocalDP
+    from fl.privacy.mechanism import Mechanism as Mechanism
+    from fl.privacy.record_dp import RecordDP as RecordDP
+    from fl.privacy.signds import SignDS as SignDS
+    from fl.round import latency as latency
+    from fl.round.aggregator import Aggregator as Aggregator
+    from fl.round.aggregator import Leaks as Leaks
+    from fl.round.aggregator import check_update as check_update
+    from fl.round.aggregator import inherent_leaks as inherent_leaks
+    from fl.round.machines import Aggregate as Aggregate
+    from fl.round.machines import Machine as Machine
+    from fl.round.machines import Output as Output
+    from fl.round.machines import Refusal as Refusal
+    from fl.round.machines import Round as Round
+    from fl.round.machines import Timer as Timer
+    from fl.round.machines import Vector as Vector
+    from fl.round.messages import SERVER as SERVER
+    from fl.round.messages import Message as Message
+    from fl.round.messages import Party as Party
+    from fl.round.messages import Value as Value
+    from fl.round.messages import party_name as party_name
+    from fl.round.network import DropOut as DropOut
+    from fl.round.network import Link as Link
+    from fl.round.network import Network as Network
+    from fl.round.quantization import FixedPoint as FixedPoint
+    from fl.round.quantization import RingVector as RingVector
+    from fl.round.rounds import aggregate as aggregate
+    from fl.round.transport import InProcessTransport as InProcessTransport
+    from fl.round.view import Coalition as Coalition
+    from fl.round.view import Outcome as Outcome
+    from fl.round.view import Sent as Sent
+    from fl.round.view import Transcript as Transcript
+    from fl.training import models as models
+    from fl.training.callbacks.table import CSVWriter as CSVWriter
+    from fl.training.callbacks.tensorboard import TensorBoardWriter as TensorBoardWriter
+    from fl.training.federated import FederatedAveraging as FederatedAveraging
+    from fl.training.history import History as History
+    from fl.training.history import RoundReport as RoundReport
+    from fl.training.optimizers import FedAdagrad as FedAdagrad
+    from fl.training.optimizers import FedAdam as FedAdam
+    from fl.training.optimizers import FedAvgM as FedAvgM
+    from fl.training.optimizers import FedYogi as FedYogi
+    from fl.training.optimizers import ServerOptimizer as ServerOptimizer
+    from fl.training.records.partitions import partition as partition
+    from fl.training.records.texts import tokens as tokens
+else:
+    _MODULES = {
+        "extensions": ("__version__",),
+        "extensions.errors": (
+            "ArgumentError",
+            "CiphertextError",
+            "MessageError",
+            "MissingExtraError",
+            "PeaError",
+            "RoundError",
+            "UpdateError",
+            "WorkerLostError",
+        ),
+        "fl": ("leakage", "paillier"),
+        "fl.chain": ("ChainAggregator", "neighbours"),
+        "fl.clients": ("ClientRound",),
+        "fl.masked": ("MaskedAggregator", "SparseGraph"),
+        "fl.paillier": ("PaillierAggregator",),
+        "fl.plain": ("PlainAggregator",),
+        "fl.privacy.adaptive_clipping": ("AdaptiveClipping",),
+        "fl.privacy.central_dp": ("CentralDP",),
+        "fl.privacy.distributed_dp": ("DistributedDP",),
+        "fl.privacy.ledgers": ("ClientLedgers",),
+        "fl.privacy.local_dp": ("LocalDP",),
+        "fl.privacy.mechanism": ("Mechanism",),
+        "fl.privacy.record_dp": ("RecordDP",),
+        "fl.privacy.signds": ("SignDS",),
+        "fl.round": ("latency",),
+        "fl.round.aggregator": ("Aggregator", "Leaks", "check_update", "inherent_leaks"),
+        "fl.round.machines": (
+            "Aggregate",
+            "Machine",
+            "Output",
+            "Refusal",
+            "Round",
+            "Timer",
+            "Vector",
+        ),
+        "fl.round.messages": ("SERVER", "Message", "Party", "Value", "party_name"),
+        "fl.round.network": ("DropOut", "Link", "Network"),
+        "fl.round.quantization": ("FixedPoint", "RingVector"),
+        "fl.round.rounds": ("aggregate",),
+        "fl.round.transport": ("InProcessTransport",),
+        "fl.round.view": ("Coalition", "Outcome", "Sent", "Transcript"),
+        "fl.training": ("models",),
+        "fl.training.callbacks.table": ("CSVWriter",),
+        "fl.training.callbacks.tensorboard": ("TensorBoardWriter",),
+        "fl.training.federated": ("FederatedAveraging",),
+        "fl.training.history": ("History", "RoundReport"),
+        "fl.training.optimizers": (
+            "FedAdagrad",
+            "FedAdam",
+            "FedAvgM",
+            "FedYogi",
+            "ServerOptimizer",
+        ),
+        "fl.training.records.partitions": ("partition",),
+        "fl.training.records.texts": ("tokens",),
+    }
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES, _check_installed)

@@ -8,21 +8,17 @@ place of what a traced function returns, and AutoGraph's list of what it leaves 
 
 import functools
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
-import inspect
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from extensions.errors import MissingExtraError, UnsupportedVersionError, install_command
-from tfe_ext.host_words import name_missing_operation, name_unknown_activation, said_once
+from extensions.first_import import FirstImport
 
 _TESTED = (2, 18), (2, 22)
 _UNTESTED = "TFE_EXT_UNTESTED_TENSORFLOW"
@@ -34,22 +30,54 @@ _DISTRIBUTIONS = {
 }
 
 
-def apply() -> None:
-    """Imports TF Encrypted so that it works with this TensorFlow; a second call changes nothing.
+def install(register: Callable[[], None]) -> None:
+    """TF Encrypted can be imported from here on, and works with this TensorFlow.
 
-    Must run before the first ``import tf_encrypted`` of the process, and before ``tf.keras`` is
-    used. TF Encrypted's own random operations are not replaced: where they are missing, its stock
+    Must run before ``tf.keras`` is used. If TF Encrypted was imported before, it is made to work
+    at once. Its own random operations are not replaced: where they are missing, its stock
     protocols can share nothing, and say so (`tfe_ext.host_words`).
 
+    Args:
+        register: called when TF Encrypted works, once.
+    """
+
+    @contextmanager
+    def registered(tf_encrypted: ModuleType | None = None) -> Iterator[None]:
+        with mended():
+            yield
+        register()
+
+    choose_legacy_keras()
+    if not sys.modules.get("tf_encrypted"):
+        FirstImport("tf_encrypted", registered)
+        return
+    with registered():
+        """Imported already."""
+
+
+def check_installed() -> None:
+    """Returns only if TensorFlow, tf-keras and TF Encrypted can be imported; none is.
+
     Raises:
-        MissingExtraError: TensorFlow, tf-keras or TF Encrypted is not installed.
-        UnsupportedVersionError: TensorFlow is older than 2.18, or 2.22 or newer, without
-            TFE_EXT_UNTESTED_TENSORFLOW=1 in the environment.
+        MissingExtraError: one of them is not installed.
     """
     for module, distribution in _DISTRIBUTIONS.items():
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(distribution, "tfe")
-    choose_legacy_keras()
+
+
+@contextmanager
+def mended() -> Iterator[None]:
+    """In the block TF Encrypted can be imported; at its end it works with this TensorFlow.
+
+    Raises:
+        MissingExtraError: TensorFlow or tf-keras is not installed.
+        UnsupportedVersionError: TensorFlow is older than 2.18, or 2.22 or newer, without
+            TFE_EXT_UNTESTED_TENSORFLOW=1 in the environment.
+    """
+    from tfe_ext.host_words import name_missing_operation, name_unknown_activation, said_once
+
+    check_installed()
     check_version(importlib.import_module("tensorflow").__version__)
     restore_control_captures()
     leave_out_of_autograph("tfe_ext", "extensions")
@@ -59,7 +87,7 @@ def apply() -> None:
         default_protocol_without_keys(),
         said_once(),
     ):
-        importlib.import_module("tf_encrypted")
+        yield
     name_missing_operation(importlib.import_module("tf_encrypted.operations.secure_random"))
     name_unknown_activation(importlib.import_module("tf_encrypted.keras.activations"))
     build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
@@ -150,48 +178,22 @@ def default_protocol_without_keys() -> Iterator[None]:
     native one is missing. To make them would also start TensorFlow, after which its logical
     devices are fixed. Operations that need a key ask for ``tfe.get_protocol().reset()`` then.
     """
-    if "tf_encrypted" in sys.modules:
+    found: list[tuple[Any, Any]] = []
+
+    @contextmanager
+    def left_out(module: ModuleType) -> Iterator[None]:
         yield
-        return
-    finder = _StockProtocol()
-    sys.meta_path.insert(0, finder)
+        protocol = vars(module)["ABY3"]
+        found.append((protocol, protocol.initialize_keys))
+        protocol.initialize_keys = lambda protocol: None
+
+    stock = FirstImport("tf_encrypted.protocol.aby3.aby3", left_out)
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
-        finder.restore()
-
-
-class _StockProtocol(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Loads the module of the stock ABY3 with key set-up left out until `restore`."""
-
-    _MODULE = "tf_encrypted.protocol.aby3.aby3"
-
-    def __init__(self) -> None:
-        self._loader: Any = None
-        self._aby3: Any = None
-        self._initialize_keys: Any = None
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != self._MODULE:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None:
-            self._loader, spec.loader = spec.loader, self
-        return spec
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        self._aby3 = vars(module)["ABY3"]
-        self._initialize_keys = self._aby3.initialize_keys
-        self._aby3.initialize_keys = lambda protocol: None
-
-    def restore(self) -> None:
-        if self._aby3 is not None:
-            self._aby3.initialize_keys = self._initialize_keys
+        stock.remove()
+        for protocol, initialize_keys in found:
+            protocol.initialize_keys = initialize_keys
 
 
 def restore_control_captures() -> None:
@@ -210,6 +212,8 @@ def build_while_without_parallelism(aby3: Any) -> None:
 
     Answers TensorFlow 2.13: ``_build_while_op`` lost the argument ``stateful_parallelism``.
     """
+    import inspect  # takes as long to import as all else here
+
     build = aby3._build_while_op
     if "stateful_parallelism" in inspect.signature(build).parameters:
         return

@@ -173,7 +173,7 @@ def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, di
     """
     import tensorflow as tf
 
-    from tfe_ext.cost.cost import cost_of_graph
+    from tfe_ext.costs.cost import cost_of_graph
 
     found = {}
     for name, act in acts.items():

@@ -135,7 +135,7 @@ def in_aby3(
 
     import tfe_ext
     from tfe_ext.aby3.encoding import fixed64
-    from tfe_ext.cost.cost import cost_of_graph
+    from tfe_ext.costs.cost import cost_of_graph
 
     import tf_encrypted as tfe
 

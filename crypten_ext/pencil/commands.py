@@ -23,7 +23,6 @@ from extensions.pairwise.owned import DATA, MODEL
 from extensions.privacy.units import check_units
 from extensions.runs.entry_points import quiet_unless_it_fails
 
-READ_APART = True
 _MODULE = "crypten_ext.pencil"
 
 

@@ -11,7 +11,7 @@ from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.runs.processes import Template, shared_template
 from extensions.runs.providers import DEALER_ADDRESS
 
-_MODULES = (PROGRAM, "crypten")  # ours first: it keeps out what CrypTen loads in vain
+_MODULES = (PROGRAM, "crypten_ext.registry")
 
 
 @contextmanager

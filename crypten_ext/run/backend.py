@@ -33,7 +33,6 @@ from extensions.runs.providers import DEALER_NOISE_NOTICE, DEALINGS
 if TYPE_CHECKING:
     from crypten_ext.processes.worker import Context
 
-READ_APART = True
 TRANSPORTS = get_args(Transport)
 
 NOBODY_DEALS = (

@@ -24,8 +24,6 @@ from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.transport import Local
 from extensions.transport.door import listening
 
-READ_APART = True
-
 MOST_COLUMNS = 1 << 24
 """A weight each, of one class: 128 MB."""
 _NOT_PREPARED = ("backend", "method", "open", "evaluate", "insecure_seed")

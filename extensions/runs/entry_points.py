@@ -1,10 +1,4 @@
-"""What installed distributions offer under an entry point group, loaded quietly.
-
-A module that says ``READ_APART = True`` is imported without the packages that hold it, whose
-``__init__`` may import a host for seconds: then what it says of options, and what it refuses, needs
-no host. Such a module imports what it runs inside its functions, and at its top no module of its
-own packages but those that are apart themselves.
-"""
+"""What installed distributions offer under an entry point group, loaded quietly."""
 
 import ast
 import functools
@@ -15,13 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from importlib.machinery import PathFinder
 from typing import Any
 
 from extensions.errors import ArgumentError
-
-_MARK = "READ_APART"
 
 
 @functools.cache
@@ -57,58 +48,24 @@ def load(group: str, argument: str, name: str) -> Any:
 
 
 def import_from(point: importlib.metadata.EntryPoint) -> Any:
-    """Returns what an entry point leads to, apart from its packages if its module says so."""
-    with quiet_unless_it_fails(), _without_packages(point.module):
+    """Returns what an entry point leads to."""
+    with quiet_unless_it_fails():
         return point.load()
 
 
 @functools.cache
 def statements(module: str) -> list[ast.stmt]:
     """Returns the statements of a module, which is not imported, nor is any package of it."""
-    *_, (_, spec) = _specs(module)
-    if spec is None or not isinstance(spec.loader, InspectLoader):
-        return []
-    return ast.parse(spec.loader.get_source(module) or "").body
-
-
-def _specs(module: str) -> Iterator[tuple[str, ModuleSpec | None]]:
-    """Yields the packages of a module and the module, and where they are, the outermost first."""
-    path, name = None, ""
+    path, name, spec = None, "", None
     for part in module.split("."):
         name = f"{name}.{part}".lstrip(".")
         spec = PathFinder.find_spec(name, path)
-        yield name, spec
         if spec is None:
-            return
+            return []
         path = spec.submodule_search_locations
-
-
-def _is_apart(module: str) -> bool:
-    return any(
-        isinstance(line, ast.Assign)
-        and [ast.unparse(target) for target in line.targets] == [_MARK]
-        and ast.unparse(line.value) == "True"
-        for line in statements(module)
-    )
-
-
-@contextmanager
-def _without_packages(module: str) -> Iterator[None]:
-    """Inside the block packages of a module that is apart are names alone, if none was imported."""
-    package, _, _ = module.partition(".")
-    if package in sys.modules or not _is_apart(module):
-        yield
-        return
-    try:
-        for name, spec in _specs(module):
-            if spec is not None and spec.submodule_search_locations is not None:
-                sys.modules[name] = ModuleType(name)
-                sys.modules[name].__path__ = list(spec.submodule_search_locations)
-        yield
-    finally:  # each package is made by its own `__init__` when it is first imported from now on
-        for name in [one for one in sys.modules if one.partition(".")[0] == package]:
-            if hasattr(sys.modules[name], "__path__"):
-                del sys.modules[name]
+    if spec is None or not isinstance(spec.loader, InspectLoader):
+        return []
+    return ast.parse(spec.loader.get_source(module) or "").body
 
 
 @contextmanager

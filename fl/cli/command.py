@@ -3,8 +3,6 @@
 from extensions.cli.config_file import ConfigFile
 from fl.cli.options import Experiment
 
-READ_APART = True
-
 
 def run(options: Experiment, config_file: ConfigFile = None) -> None:
     """Train one model by federated averaging over simulated clients, and count what it costs.

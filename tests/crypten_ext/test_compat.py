@@ -124,7 +124,8 @@ def test_tensorflow_that_is_loaded_stays(tmp_path):
     for name in ("tensorflow", "tf2onnx"):
         (tmp_path / f"{name}.py").write_text("")
     run = run_fresh(
-        "import sys, tensorflow, crypten_ext; assert sys.modules['tensorflow'] is tensorflow",
+        "import sys, tensorflow, crypten_ext, crypten\n"
+        "assert sys.modules['tensorflow'] is tensorflow",
         tmp_path,
     )
     assert run.returncode == 0, run.stderr
@@ -158,7 +159,7 @@ def test_crypten_that_is_imported_already_is_kept_and_converts():
 
 @pytest.mark.parametrize("package", ["crypten", "torch"])
 def test_missing_package_is_named_with_the_command_that_installs_it(package):
-    run = run_fresh(f"import sys; sys.modules[{package!r}] = None; import crypten_ext")
+    run = run_fresh(f"import sys, crypten_ext; sys.modules[{package!r}] = None; crypten_ext.nn")
     assert run.returncode == 1
     assert f"MissingExtraError: {package} is not installed." in run.stderr
     assert "pip install '.[crypten]'" in run.stderr
@@ -235,9 +236,9 @@ def test_equal_biases_get_gradients_of_their_own():
     assert not torch.equal(plain[0].bias.grad, plain[2].bias.grad)
 
 
-def test_apply_twice_changes_nothing(mlp):
+def test_what_is_mended_twice_does_not_change(mlp):
     loader = onnx_converter._load_onnx_model
-    compat.apply()
+    compat.mend()
     assert onnx_converter._load_onnx_model is loader
     assert (
         parameters(crypten.nn.from_pytorch(mlp, torch.zeros(1, 3))).keys()

@@ -41,7 +41,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("compat", sys.argv[1])
 compat = module_from_spec(spec)
 spec.loader.exec_module(compat)
-compat.apply()
+compat.install()
 import crypten
 from crypten.gradients import FUNCTION_REGISTRY
 

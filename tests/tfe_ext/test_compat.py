@@ -106,7 +106,7 @@ def test_keras_that_the_user_chose_is_kept():
 @needs_tensorflow
 @pytest.mark.parametrize("version", ["2.22.0", "2.17.1"])
 def test_untested_tensorflow_is_refused_unless_asked_for(version):
-    code = f"import tensorflow; tensorflow.__version__ = {version!r}; import tfe_ext"
+    code = f"import tensorflow as tf, tfe_ext; tf.__version__ = {version!r}; import tf_encrypted"
     run = run_fresh(code)
     assert run.returncode == 1
     assert f"UnsupportedVersionError: TensorFlow {version} is installed, but" in run.stderr
@@ -120,11 +120,10 @@ def test_traced_while_loop_computes_on_shares():
         """
 import numpy as np
 import tensorflow as tf
-import tfe_ext, tfe_ext.compat
+import tfe_ext
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
 
-tfe_ext.compat.apply()
 protocol = tfe.get_protocol()
 VALUES = np.array([[1, 2, 3], [4, 5, 6]])
 ADDENDS = VALUES * 2**protocol.fixedpoint_config.precision_fractional, VALUES, -VALUES
@@ -180,12 +179,12 @@ def test_both_hosts_live_in_one_process(order):
 def test_missing_package_is_named_with_the_command_that_installs_it(package, distribution):
     present = {"tensorflow", "tf_encrypted", "tf_keras"} - {package}
     run = run_fresh(
-        "import sys, types, importlib.machinery as m\n"
+        "import sys, types, tfe_ext, importlib.machinery as m\n"
         f"sys.modules[{package!r}] = None\n"
         f"for name in {sorted(present)!r}:\n"
         "    sys.modules[name] = types.ModuleType(name)\n"
         "    sys.modules[name].__spec__ = m.ModuleSpec(name, None)\n"
-        "import tfe_ext\n"
+        "tfe_ext.ABY3\n"
     )
     assert run.returncode == 1
     assert f"MissingExtraError: {distribution} is not installed." in run.stderr

@@ -11,7 +11,7 @@ from extensions.network.passes import Parameters
 from extensions.protocols.initialization import Strategy, Weighting, encode_model, initialize
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share
-from tfe_ext.cost.cost import Cost, cost_of_graph
+from tfe_ext.costs.cost import Cost, cost_of_graph
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.steps.step import parameters_of, store

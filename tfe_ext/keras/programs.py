@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfe_ext.cost.cost import Cost, cost_of_graph, memory_of_graph
+from tfe_ext.costs.cost import Cost, cost_of_graph, memory_of_graph
 
 
 class Program:

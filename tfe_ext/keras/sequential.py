@@ -9,7 +9,7 @@ from extensions.errors import ArgumentError, GradientError, UnsupportedLayerErro
 from extensions.network.losses import Loss
 from extensions.privacy.accounting import Ledger
 from tfe_ext.aby3.protocol import ABY3
-from tfe_ext.cost.cost import Cost
+from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.counting import Count
 from tfe_ext.keras.fitting.epochs import Epochs, Fitting, Validation

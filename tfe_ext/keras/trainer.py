@@ -14,7 +14,7 @@ from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
-from tfe_ext.cost.cost import Cost
+from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.counting import Count, Noise, misses
 from tfe_ext.keras.layers import Chain

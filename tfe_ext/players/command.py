@@ -11,8 +11,6 @@ from extensions.transport import Local
 from tfe_ext.players.launch import IDLE_TIMEOUT, serve
 from tfe_ext.players.records.reading import Own
 
-READ_APART = True
-
 
 def players(
     players: Annotated[

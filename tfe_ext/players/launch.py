@@ -121,7 +121,7 @@ def _running(
     with ExitStack() as stack:
         template = None
         if len(names) > 1 and sys.platform == "linux":
-            template = Template("tfe_ext", env=env, shows_output=True)
+            template = Template("tfe_ext.streams.choice", env=env, shows_output=True)
             stack.callback(template.end)
         running = {}
         for name in names:

@@ -26,8 +26,6 @@ from tfe_ext.players.tls.links import Links
 from tfe_ext.players.tls.members import members_of
 from tfe_ext.run.pace import planned
 
-READ_APART = True
-
 NOTICE = (
     "The process that builds the graph of ABY3's three servers could read every share and record; "
     "without --players it plays the servers, too. Whoever runs it must be trusted with all records."

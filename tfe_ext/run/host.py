@@ -33,7 +33,7 @@ from extensions.ring.interface import NoiseSource
 from extensions.runs.checkpoints import at_once
 from extensions.runs.config.seconds import work
 from tfe_ext.aby3.protocol import ABY3
-from tfe_ext.cost.cost import Cost
+from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords

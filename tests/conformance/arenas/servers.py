@@ -15,7 +15,7 @@ from benchmarks.instruments.socket_diag import carried
 from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.recipes import RECIPES
 from tests.helpers.tfe_tasks.session import assert_replicated
-from tfe_ext.cost.cost import cost_of_graph
+from tfe_ext.costs.cost import cost_of_graph
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Replicated, Share
 

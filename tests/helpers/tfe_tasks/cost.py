@@ -15,8 +15,8 @@ from tests.helpers.tfe_tasks.session import (
     private,
     share_values,
 )
-from tfe_ext.cost.cost import NODE
-from tfe_ext.cost.memory import peaks
+from tfe_ext.costs.cost import NODE
+from tfe_ext.costs.memory import peaks
 from tfe_ext.streams.devices import HERE
 
 import tf_encrypted as tfe

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from extensions.protocols.host import Batch
-from tfe_ext.cost.cost import Cost
+from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords, Records
 from tfe_ext.ring.shares import Share

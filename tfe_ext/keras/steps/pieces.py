@@ -12,7 +12,7 @@ from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, pieces_of
 from extensions.ring.interface import NoiseSource
-from tfe_ext.cost.cost import Cost
+from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords, Records
 from tfe_ext.keras.records.tables import padded, rows_from

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.protocols.host import Carried, Traffic
-from tfe_ext.cost.graph_walk import Message, Walk, canonical
-from tfe_ext.cost.memory import peaks
+from tfe_ext.costs.graph_walk import Message, Walk, canonical
+from tfe_ext.costs.memory import peaks
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.protocol import TFETensor

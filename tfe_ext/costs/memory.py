@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfe_ext.cost.graph_walk import bytes_of, canonical, inner_graphs, needed_of
+from tfe_ext.costs.graph_walk import bytes_of, canonical, inner_graphs, needed_of
 
 _SHARING = frozenset({"ExpandDims", "Identity", "IdentityN", "Reshape", "Squeeze", "StopGradient"})
 """What they return lies where their operand does."""
