@@ -7,7 +7,7 @@ from extensions.checks import check_count, check_positive, is_whole
 from extensions.errors import ArgumentError
 from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
-from fl.chain.equations import known_sums, leading_in, masks_in
+from fl.chain.equations import known_sums
 from fl.chain.led import Led, LedObserver, leader_of
 from fl.chain.server import ChainServer
 from fl.chain.terms import LEAD
@@ -159,19 +159,18 @@ class ChainAggregator(Aggregator):
         """Returns the smallest sets whose sums follow from the sums that the coalition saw.
 
         Every token is an equation: its values are the mask plus the updates of its users. These
-        equations and the mean are solved for sums of other clients' updates without masks.
+        equations and the mean are solved for sums of other clients' updates without masks. Who
+        drew a mask sends the first token with it, bare or with its own update, and so knows it.
 
         A server or a client that lies may get every single update: a server by tokens of its own,
         a client by complaints that send the chain back, if it comes next to that client.
         """
-        led = self.led_by == "client"
         if coalition.lying and (coalition.server or coalition.clients):
-            received = outcome.transcript.receivers(LEAD + "chain" if led else "chain")
+            kind = LEAD + "chain" if self.led_by == "client" else "chain"
+            received = outcome.transcript.receivers(kind)
             others = frozenset(received) - coalition.clients
             return frozenset(frozenset({client}) for client in others)
         known = [*known_sums(outcome.transcript, coalition), outcome.included]
-        if led and leading_in(outcome.transcript) in coalition.clients:
-            known += [(mask,) for mask in masks_in(outcome.transcript)]
         return determined_sums(
             [tuple(name for name in names if name not in coalition.clients) for names in known]
         )

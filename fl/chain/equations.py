@@ -8,7 +8,7 @@ import numpy as np
 from extensions.errors import MessageError
 from fl.chain.terms import LEAD
 from fl.round.determined import Unknown
-from fl.round.messages import Message, Party
+from fl.round.messages import Message
 from fl.round.view import Coalition, Transcript
 
 Known = tuple[Unknown, ...]
@@ -39,22 +39,6 @@ def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
                 edge = message.sender
                 sums = merges[edge].array("sums", np.int64, (-1, 3)).tolist()
                 yield tuple(name for place in sums for name in held[(edge, *place)])
-
-
-def leading_in(transcript: Transcript) -> Party | None:
-    """Returns the client that led the round, by the keys that it handed out; None: none did."""
-    senders = (e.message.sender for e in transcript if e.message.kind == f"{LEAD}chain")
-    return next(senders, None)
-
-
-def masks_in(transcript: Transcript) -> set[tuple[int, int]]:
-    """Returns the names of all masks of a round, which its leader drew."""
-    found = set()
-    for entry in transcript:
-        if entry.message.kind.removeprefix(LEAD) in ("token", "sum"):
-            with suppress(MessageError):
-                found.add((entry.message.integer("chain"), entry.message.integer("mask")))
-    return found
 
 
 def names_of(message: Message) -> Known:
