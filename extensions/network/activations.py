@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from extensions.errors import ArgumentError
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,8 @@ class PiecewiseLinear:
         if list(self.thresholds) != sorted(set(self.thresholds)) or not self.thresholds:
             raise ArgumentError("thresholds", self.thresholds, "strictly increasing, at least one")
         if len(self.slopes) != len(self.thresholds) + 1:
-            raise ArgumentError("slopes", self.slopes, f"{len(self.thresholds) + 1} integers")
+            allowed = f"{len(self.thresholds) + 1} integers"
+            raise ArgumentError("slopes", self.slopes, allowed, code="shape")
 
     def integers(self, frac_bits: int) -> tuple[list[int], list[int]]:
         """Returns thresholds and intercepts as ring integers that make it exactly continuous.
@@ -110,8 +112,7 @@ def relu(max_value: float = 8.0) -> PiecewiseLinear:
     Raises:
         ArgumentError: max_value outside (0, 64].
     """
-    if not 0.0 < max_value <= 64.0:
-        raise ArgumentError("max_value", max_value, "in (0, 64]")
+    Between(0, 64, above=True).check("max_value", max_value)
     return PiecewiseLinear(
         name="relu",
         thresholds=(0.0, max_value),

@@ -62,6 +62,7 @@ class Network:
                     f"{type(before).__name__} of {before.outputs} values before "
                     f"{type(after).__name__} of {after.inputs}",
                     "stages of which each takes what the one before it returns",
+                    code="shape",
                 )
         check_branches(self.stages)
         for stage in self.stages:
@@ -96,9 +97,8 @@ class Network:
         layers = len(widths) - 1
         if layers < 1 or (layers, layers) != (len(activations) + 1, len(has_bias)):
             given = (len(widths), len(activations), len(has_bias))
-            raise ArgumentError(
-                "widths, activations, has_bias", given, "of n + 1, n - 1 and n entries, n > 0"
-            )
+            allowed = "of n + 1, n - 1 and n entries, n > 0"
+            raise ArgumentError("widths, activations, has_bias", given, allowed, code="shape")
         stages: list[Stage] = []
         for i, pair in enumerate(itertools.pairwise(widths)):
             if i:
@@ -171,7 +171,8 @@ class Network:
             ArgumentError: nothing is, or the parts are not as many as those stages.
         """
         if len(parts) != len(self.trained):
-            raise ArgumentError("parts", len(parts), f"as many as stages: {len(self.trained)}")
+            allowed = f"as many as stages: {len(self.trained)}"
+            raise ArgumentError("parts", len(parts), allowed, code="shape")
         each = iter(parts)
         stages = []
         for stage in self.stages:

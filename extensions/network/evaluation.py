@@ -48,9 +48,9 @@ def count_misses_of(
     shape, labels = tuple(logits.shape), tuple(targets.shape)
     least = 1 if len(shape) == 2 else 2
     if len(labels) != 2 or shape[-2:] != labels:
-        raise ArgumentError("targets", labels, f"(rows, classes) of logits {shape}")
+        raise ArgumentError("targets", labels, f"(rows, classes) of logits {shape}", code="shape")
     if labels[1] < least:
-        raise ArgumentError("classes", labels[1], f"at least {least} to be compared")
+        raise ArgumentError("classes", labels[1], f"at least {least} to be compared", code="range")
     if labels[1] == 1:
         logits, targets = _as_two_classes(ring, logits[:, 0], targets[:, 0])
     one, classes = 1 << ring.frac_bits, logits.shape[-1]

@@ -57,5 +57,6 @@ class Guard:
                 "such that gradients of hidden layers can be told from longer ones: "
                 f"of norm {self.limit:.3g} from {self.reach:.3g}",
                 "Lower the bound on weights, or frac_bits.",
+                code="range",
             )
         return math.floor((limit - math.sqrt(self.features)) ** 2)

@@ -11,13 +11,14 @@ from typing import Literal
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
 from extensions.ring.fixed_point import Reals
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Between
 
 Way = Literal["frozen", "bias", "linear", "ghost", "materialised"]
 """How squared norms of per-example gradients are found (`LayerShape.way`)."""
+_NORMS = Between(0.0, 2.0**20, above=True, words="in (0, 2^20]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +89,7 @@ class LayerShape:
     def __post_init__(self) -> None:
         needed = {"input_norm": self.has_weight, "delta_norm": self.is_trained}
         for name in (name for name, counts in needed.items() if counts):
-            value = getattr(self, name)
-            if not 0.0 < value <= 2.0**20:
-                raise ArgumentError(
-                    name, value, "in (0, 2^20]", "Rescale the features or cap them."
-                )
+            _NORMS.check(name, getattr(self, name), "Rescale the features or cap them.")
 
     @property
     def is_trained(self) -> bool:

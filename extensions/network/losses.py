@@ -3,7 +3,6 @@
 import math
 from typing import Literal, get_args
 
-from extensions.errors import ArgumentError
 from extensions.network.activations import (
     OUTPUT_SLACK,
     activate,
@@ -13,6 +12,7 @@ from extensions.network.activations import (
 )
 from extensions.network.softmax import check_classes, softmax
 from extensions.ring.interface import Ring, Share
+from extensions.rules import one_of
 
 Loss = Literal["sigmoid", "hard-sigmoid", "softmax", "squared", "least-squares"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
@@ -96,8 +96,7 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
     Raises:
         ArgumentError: an unknown loss, or one that does not take so many outputs.
     """
-    if loss not in LOSSES:
-        raise ArgumentError("loss", loss, f"one of {LOSSES}")
+    one_of(LOSSES).check("loss", loss)
     if loss == "softmax":
         check_classes(outputs)
         return math.sqrt(outputs + 0.25)

@@ -88,7 +88,8 @@ class Sketch:
         """
         window = self._window(kernel, kernel if stride is None else stride, padding, dilation)
         if (window.places < 0).all(axis=2).any():
-            raise ArgumentError("padding", padding, f"less than the kernel, {window.kernel}")
+            allowed = f"less than the kernel, {window.kernel}"
+            raise ArgumentError("padding", padding, allowed, code="range")
         self._add(MaxPool(window))
         self.grid = window.after(window.grid.channels)
         return self
@@ -128,6 +129,7 @@ class Sketch:
                 "stages",
                 f"branches of {one.size} values, {one.grid}, and {other.size}, {other.grid}",
                 "branches that return equally many values, and images alike",
+                code="shape",
             )
         fork, turn, join = places(self.size, one.size)
         for stage in (fork, *one.stages, turn, *other.stages, join):
@@ -141,9 +143,8 @@ class Sketch:
 
     def _window(self, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> Window:
         if self.grid is None:
-            raise ArgumentError(
-                "stages", f"rows of {self.size} values", "images where a window is to be taken"
-            )
+            allowed = "images where a window is to be taken"
+            raise ArgumentError("stages", f"rows of {self.size} values", allowed, code="shape")
         down, across = padding if isinstance(padding, tuple) else (padding, padding)
         return Window(
             grid=self.grid,

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, piecewise, sigmoid
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Whole
 
 SOFTMAX_CLASSES = 128
 EXPONENTIAL_ERROR = 1 / 24
@@ -93,8 +93,7 @@ def softmax(ring: Ring, logits: Share) -> Share:
 
 def check_classes(classes: int) -> None:
     """Raises ArgumentError for a number of classes that `softmax` does not take."""
-    if not 2 <= classes <= SOFTMAX_CLASSES:
-        raise ArgumentError("classes", classes, f"in 2..{SOFTMAX_CLASSES} for softmax")
+    Whole(2, SOFTMAX_CLASSES, f"in 2..{SOFTMAX_CLASSES} for softmax").check("classes", classes)
 
 
 def weight_bits(classes: int) -> int:

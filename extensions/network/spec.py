@@ -44,7 +44,7 @@ class ModelSpec:
         first, *others = self.widths
         if not (1 <= first <= MOST_FEATURES and all(1 <= m <= MOST_OUTPUTS for m in others)):
             allowed = f"1..{MOST_FEATURES} features, then layers of 1..{MOST_OUTPUTS} outputs"
-            raise ArgumentError("widths", self.widths, allowed)
+            raise ArgumentError("widths", self.widths, allowed, code="range")
 
     @classmethod
     def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":
@@ -73,6 +73,7 @@ class ModelSpec:
                 text,
                 "'logistic' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn', or 'module:function'"
                 " of your own",
+                code="choice",
             )
         return cls(widths=(features, classes), loss=loss, kind=text)
 
@@ -117,7 +118,8 @@ class ModelSpec:
         """
         hidden = bool(self.kind) or len(self.widths) > 2
         if start == "zero" and hidden:
-            raise ArgumentError("init", start, "'random' or local for a model with hidden layers")
+            allowed = "'random' or local for a model with hidden layers"
+            raise ArgumentError("init", start, allowed, code="choice")
         return hidden or start not in (None, "zero")
 
     def initial_parameters(self, start: Start | None = None) -> list[tuple[Reals, Reals]]:

@@ -8,11 +8,11 @@ from typing import Literal, cast
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.network.evaluation import count_misses_of
 from extensions.network.losses import Loss, predictions
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Whole
 
 Kind = Literal["bins", "classes", "moments"]
 
@@ -92,9 +92,8 @@ def check_number(records: int, parties: int) -> None:
     Raises:
         ArgumentError: with as many at all parties, sums would leave the ring.
     """
-    if records > MOST_RECORDS // parties:
-        allowed = f"at most {MOST_RECORDS // parties}"
-        raise ArgumentError("number of held-out records", records, allowed, "Hold out fewer.")
+    most = MOST_RECORDS // parties
+    Whole(0, most, f"at most {most} records").check("held_out", records, "Hold out fewer.")
 
 
 def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:

@@ -116,7 +116,7 @@ class Layers:
             return PREFIX + json.dumps(self.entries, separators=(",", ":"))
         except TypeError as error:
             allowed = f"of numbers and names: {error}"
-            raise ArgumentError("model", "a list of layers", allowed) from error
+            raise ArgumentError("model", "a list of layers", allowed, code="type") from error
 
 
 def is_own(text: str) -> bool:
@@ -273,4 +273,4 @@ class _Left:
         if min(self.values, self.weights) < 0:
             allowed = f"of layers with at most {_MOST_VALUES} values of a record in windows and "
             allowed += f"behind them, and {_MOST_WEIGHTS} weights"
-            raise ArgumentError("model", f"{name} {dict(given)}", allowed)
+            raise ArgumentError("model", f"{name} {dict(given)}", allowed, code="range")

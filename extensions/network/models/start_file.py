@@ -90,34 +90,37 @@ def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals
     """
     path = _place(init)
     if not path.exists():
-        advice = "Give the file itself on every host: --init PATH."
-        raise ArgumentError("init", init, "weights that this host has been given", advice)
+        advice = "Give the file itself on every host."
+        allowed = "weights that this host has been given"
+        raise ArgumentError("init", init, allowed, advice, code="file")
     arrays, _ = _arrays(path)
     if not init.endswith(_digest(arrays)):
-        raise ArgumentError("init", init, f"those in {path}, which was altered", "Remove it.")
+        allowed = f"those in {path}, which was altered"
+        raise ArgumentError("init", init, allowed, "Remove it.", code="file")
     given = [arrays[f"weight_{i}"].shape for i in range(len(arrays) // 2)]
     biases = [arrays[f"bias_{i}"].shape for i in range(len(given))]
     if tuple(given) != shapes or biases != [shape[:1] for shape in given]:
         allowed = f"weights of the model's layers, {list(shapes)}"
-        raise ArgumentError("init", f"a file of weights of shapes {given}", allowed)
+        raise ArgumentError("init", f"a file of weights of shapes {given}", allowed, code="shape")
     return [(arrays[f"weight_{i}"], arrays[f"bias_{i}"]) for i in range(len(given))]
 
 
 def _arrays(path: Path) -> tuple[dict[str, Reals], bool]:
     """The weights and biases of a file, and whether it is a model that `model_owes`."""
-    allowed = "an .npz file of weight_0, bias_0, ..., such as `pea train --save` writes"
+    allowed = "an .npz file of weight_0, bias_0, ..., such as `pea train` saves"
     try:
         held = read_npz(path)
         found = {name: each for name, each in held.items() if _NAME.fullmatch(name)}
         arrays = {name: np.asarray(each, dtype=np.float64) for name, each in found.items()}
         counted = OWES in held or _owes(str(held.get(HEADER, "")))
     except Exception as error:
-        raise ArgumentError("init", str(path), allowed) from error
+        raise ArgumentError("init", str(path), allowed, code="file") from error
     layers = range(len(arrays) // 2)
     names = {f"{kind}_{i}" for i in layers for kind in ("weight", "bias")}
     reals = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in found.values())
     if not arrays or set(arrays) != names or not reals:
-        raise ArgumentError("init", str(path), allowed, "Its values must be finite real numbers.")
+        advice = "Its values must be finite real numbers."
+        raise ArgumentError("init", str(path), allowed, advice, code="file")
     return arrays, counted
 
 

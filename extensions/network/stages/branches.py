@@ -128,6 +128,7 @@ def check_branches(stages: Iterable[Stage]) -> None:
                     "stages",
                     f"branches of {came} and {stage.outputs} values",
                     "branches that take what comes to their Fork, and return equally many values",
+                    code="shape",
                 )
     if waiting:
         raise ArgumentError("stages", "a Fork without its Join", "branches that come together")

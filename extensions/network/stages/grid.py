@@ -37,7 +37,8 @@ class Grid:
     def __post_init__(self) -> None:
         sizes = self.channels, self.height, self.width
         if min(sizes) < 1:
-            raise ArgumentError("image", sizes, "(channels, height, width), each at least 1")
+            allowed = "(channels, height, width), each at least 1"
+            raise ArgumentError("image", sizes, allowed, code="range")
 
     @classmethod
     def square(cls, features: int, *, model: str) -> "Grid":
@@ -58,7 +59,7 @@ class Grid:
             "model",
             model,
             f"'logistic' or 'mlp:H' for records of {features} features",
-            "Convolutions take square images, grey or in colour, as --features raw leaves them.",
+            "Convolutions take square images, grey or in colour, as {features=raw} leaves them.",
         )
 
     @property
@@ -100,14 +101,12 @@ class Window:
         for name, least in (("kernel", 1), ("stride", 1), ("dilation", 1), ("padding", 0)):
             value: Any = getattr(self, name)
             if np.shape(value) not in ((2,), (2, 2)) or np.min(value) < least:
-                raise ArgumentError(name, value, f"two numbers, each at least {least}")
+                allowed = f"two numbers, each at least {least}"
+                raise ArgumentError(name, value, allowed, code="range")
         if min(self.shape) < 1:
-            raise ArgumentError(
-                "kernel",
-                self.kernel,
-                f"within the image of {self.grid.height} x {self.grid.width} and its padding",
-                "Images may have their channels in another place than the layer expects.",
-            )
+            allowed = f"within the image of {self.grid.height} x {self.grid.width} and its padding"
+            advice = "Images may have their channels in another place than the layer expects."
+            raise ArgumentError("kernel", self.kernel, allowed, advice, code="range")
 
     @cached_property
     def shape(self) -> Pair:

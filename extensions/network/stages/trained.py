@@ -16,6 +16,7 @@ from extensions.network.stages.grid import OUTSIDE, Window, fold
 from extensions.network.stages.stage import Bound, Stage
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Whole
 
 Parameters = list[tuple[Share, Share]]
 """The weight (outputs, inputs) and bias (outputs,) of each layer; None for a bias it has not."""
@@ -182,12 +183,11 @@ class Convolution(Trained):
     has_weight: bool = True
 
     def __post_init__(self) -> None:
-        if self.channels < 1:
-            raise ArgumentError("channels", self.channels, "at least 1")
+        Whole(1).check("channels", self.channels)
         ours = self.window.grid.channels
         if self.groups < 1 or ours % self.groups or self.channels % self.groups:
             allowed = f"a divisor of the channels {ours} before and {self.channels} behind"
-            raise ArgumentError("groups", self.groups, allowed)
+            raise ArgumentError("groups", self.groups, allowed, code="range")
 
     @property
     def values(self) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.network.tally import BITS, MOST_RECORDS, opened_cells, sensitivity
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
@@ -22,6 +21,7 @@ from extensions.runs.model import Header, OpenedModel, logits_of
 from extensions.runs.outputs import Outputs, account_for_count, foretold, noise_of, titles_of
 from extensions.runs.owned import held_out_records
 from tests.helpers.commands import pea
+from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, variance_p_value
 
 PARTIES, FEATURES = 3, 4
@@ -156,7 +156,7 @@ def test_so_many_records_that_sums_leave_the_ring_are_refused_before_they_are_sh
     many = MOST_RECORDS // PARTIES + 1
     x = np.broadcast_to(np.zeros(FEATURES), (many, FEATURES))
     y = np.broadcast_to(np.int64(0), (many,))
-    with pytest.raises(ArgumentError, match="number of held-out records"):
+    with refused("held_out", "range"):
         held_out_records(x, y, CONFIG)
 
 
