@@ -170,7 +170,11 @@ def _path_of(registry: str) -> Path:
         path.touch(mode=0o600)
     except OSError as error:
         raise ArgumentError(
-            "XDG_STATE_HOME", str(path.parent), "a folder that can be written", str(error)
+            "XDG_STATE_HOME",
+            str(path.parent),
+            "a folder that can be written",
+            str(error),
+            code="file",
         ) from error
     return path
 

@@ -30,5 +30,5 @@ def own_function(argument: str, text: str) -> Callable[..., Any]:
     finally:
         sys.path.remove(here)
     if not callable(function):
-        raise ArgumentError(argument, text, "the name of a function")
+        raise ArgumentError(argument, text, "the name of a function", code="type")
     return function  # type: ignore[no-any-return]

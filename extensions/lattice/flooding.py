@@ -20,11 +20,12 @@ which 1.07 has room for. The largest error of all, 21 |w|_1, would take four bit
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.lattice.residues import ERROR_BOUND, Stream, Words, add, of_large, of_small
+from extensions.rules import Whole, check_fields
 
 _WORD = 64
 _MOST_BITS = 3 * _WORD
@@ -46,14 +47,11 @@ class Flooding:
         ArgumentError: coefficients outside 1..2^40, or security outside 40..64.
     """
 
-    coefficients: int = 1 << 28
-    security: int = 40
+    coefficients: Annotated[int, Whole(1, 1 << 40, "in 1..2^40, those of a run")] = 1 << 28
+    security: Annotated[int, Whole(40, 64, "in 40..64 bits")] = 40
 
     def __post_init__(self) -> None:
-        if not 1 <= self.coefficients <= 1 << 40:
-            raise ArgumentError("coefficients", self.coefficients, "in 1..2^40, those of a run")
-        if not 40 <= self.security <= 64:
-            raise ArgumentError("security", self.security, "in 40..64 bits")
+        check_fields(self)
 
     @property
     def deviations(self) -> float:
@@ -85,8 +83,7 @@ def flood(stream: Stream, count: int, bits: int, primes: tuple[int, ...]) -> Wor
     Raises:
         ArgumentError: bits outside 64..192.
     """
-    if not _WORD <= bits <= _MOST_BITS:
-        raise ArgumentError("bits", bits, f"in {_WORD}..{_MOST_BITS}")
+    Whole(_WORD, _MOST_BITS).check("bits", bits)
     layers = -(-bits // _WORD)
     drawn = stream.words(layers, 3, count).copy()
     drawn[-1] >>= np.uint64(_WORD * layers - bits)

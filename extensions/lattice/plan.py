@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import Annotated
 
 from extensions.errors import ArgumentError
 from extensions.lattice.flooding import USUAL, Flooding, largest
 from extensions.lattice.scheme import ANSWERED, DEGREE, FRESH, PRIME_SIZES, sent_bits
+from extensions.rules import Whole, check_fields
 
 _WORD = 64
+_Count = Annotated[int, Whole(1)]
 _FRESH_BITS, _ANSWER_BITS = sum(PRIME_SIZES[:FRESH]), sum(PRIME_SIZES[:ANSWERED])
 _LARGEST_ERROR = (1 << (_ANSWER_BITS - _WORD - 1)) - 2
 """Of an answer that is decrypted: half of its modulus by 2^64, whose primes are just below 2^40."""
@@ -44,27 +47,27 @@ class Convolution:
             pixels, or weight_bits outside 2..64.
     """
 
-    batch: int
-    channels: int
-    height: int
-    width: int
-    outputs: int
+    batch: _Count
+    channels: _Count
+    height: _Count
+    width: _Count
+    outputs: _Count
     kernel: tuple[int, int]
-    stride: int = 1
-    weight_bits: int = 32
+    stride: _Count = 1
+    weight_bits: Annotated[int, Whole(2, _WORD)] = 32
     flooding: Flooding = USUAL
 
     def __post_init__(self) -> None:
-        for name in ("batch", "channels", "height", "width", "outputs", "stride"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(name, getattr(self, name), "at least 1")
+        check_fields(self)
         if not (1 <= self.kernel[0] <= self.height and 1 <= self.kernel[1] <= self.width):
-            raise ArgumentError("kernel", self.kernel, f"within {self.height} x {self.width}")
+            raise ArgumentError(
+                "kernel", self.kernel, f"within {self.height} x {self.width}", code="range"
+            )
         if self.height * self.width > DEGREE:
             pixels = f"{self.height} x {self.width}"
-            raise ArgumentError("image", pixels, f"of at most {DEGREE} pixels", "Cut it up.")
-        if not 2 <= self.weight_bits <= _WORD:
-            raise ArgumentError("weight_bits", self.weight_bits, f"in 2..{_WORD}")
+            raise ArgumentError(
+                "image", pixels, f"of at most {DEGREE} pixels", "Cut it up.", code="range"
+            )
 
     @property
     def places(self) -> tuple[int, int]:

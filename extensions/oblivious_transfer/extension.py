@@ -25,6 +25,7 @@ from extensions.lattice.residues import Stream, Words
 from extensions.oblivious_transfer.base import BaseChooser, BaseSender
 from extensions.oblivious_transfer.blocks import BITS, BLOCK, Bytes, check_size, transposed
 from extensions.oblivious_transfer.tree import DEPTH, LEAVES, TREES, grow, puncture
+from extensions.rules import Whole
 
 WORD = 64
 _PORTION = 1 << 12
@@ -69,7 +70,9 @@ class Receiver:
             TransferError: the session has not begun.
         """
         if choices.ndim != 1 or not choices.size or choices.max() > 1:
-            raise ArgumentError("choices", choices.shape, "bytes 0 or 1, one a transfer")
+            raise ArgumentError(
+                "choices", choices.shape, "bytes 0 or 1, one a transfer", code="shape"
+            )
         _check_begun(self._streams)
         words = _words(choices.size)
         packed = np.zeros(8 * words, dtype=np.uint8)
@@ -131,8 +134,7 @@ class Sender:
             ArgumentError: a count below 1.
             TransferError: the message has another size, or the session has not begun.
         """
-        if count < 1:
-            raise ArgumentError("count", count, "at least 1")
+        Whole(1).check("count", count)
         _check_begun(self._streams)
         words = _words(count)
         check_size("receiver's message", message, TREES * words * 8)

@@ -68,7 +68,7 @@ def _sizes(op: str, options: Mapping[str, Number]) -> Sizes:
     known = {"stride": 1, "padding": 0, "dilation": 1}
     known |= {"output_padding": 0} if "transpose" in op else {}
     if options.keys() - known.keys():
-        raise ArgumentError("options", sorted(options), f"of {[*known, 'groups']}")
+        raise ArgumentError("options", sorted(options), f"some of {', '.join([*known, 'groups'])}")
     axes = CONVOLUTIONS[op]
     return {name: _each(options.get(name, usual), axes) for name, usual in known.items()}
 

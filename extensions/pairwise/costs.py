@@ -23,6 +23,7 @@ from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.joint import tops_meet
 from extensions.ring.planes import LANES, quarter
 from extensions.ring.words import Monomial
+from extensions.rules import one_of
 
 Shape = Sequence[int]
 
@@ -74,8 +75,7 @@ def cost_of(kind: str, parameters: Sequence[Any], parties: int) -> Cost:
         "truncations": plan.truncations,
         "scaled rows": plan.scaled_rows,
     }
-    if kind not in kinds:
-        raise ArgumentError("kind", kind, f"one of {tuple(kinds)}")
+    one_of(kinds).check("kind", kind)
     return kinds[kind](*parameters)
 
 
@@ -187,7 +187,7 @@ class _Plan:
             groups, each = as_matrices(op, left, right, **dict(options))
             return _beside([self.matmul(*each)] * groups)
         if op != "matmul":
-            raise ArgumentError("op", op, f"one of {('mul', 'matmul', *CONVOLUTIONS)}")
+            raise ArgumentError("op", op, one_of(("mul", "matmul", *CONVOLUTIONS)))
         rows, inner = ((1,) * (2 - len(left)) + tuple(left))[-2:]
         columns = right[-1] if len(right) > 1 else 1
         batch = np.broadcast_shapes(tuple(left[:-2]), tuple(right[:-2]))

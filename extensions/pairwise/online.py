@@ -15,6 +15,7 @@ from extensions.pairwise.rounds import Making
 from extensions.pairwise.transfers import WORD_BYTES, Additive, all_pairs, downwards, products
 from extensions.ring.fixed_point import Integers
 from extensions.ring.masked_opening import OFFSET_BITS, TOP
+from extensions.rules import Whole
 
 
 def truncated(peers: Peers, z: Integers, shift: int) -> Making[Integers]:
@@ -44,8 +45,7 @@ def truncated(peers: Peers, z: Integers, shift: int) -> Making[Integers]:
         the parties rounding up is Mohassel and Zhang's, SecureML, IEEE S&P 2017.
     """
     _check_two(peers)
-    if not 0 <= shift < TOP:
-        raise ArgumentError("shift", shift, f"in 0..{TOP - 1}")
+    Whole(0, TOP - 1).check("shift", shift)
     if not shift:
         return z
     offset = (1 << OFFSET_BITS) * peers.is_first

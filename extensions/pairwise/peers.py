@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from extensions.errors import ArgumentError, CiphertextError, TransferError
+from extensions.errors import CiphertextError, TransferError
 from extensions.lattice.flooding import Flooding
 from extensions.lattice.product import KeyOwner, Multiplier
 from extensions.lattice.residues import Stream
@@ -23,6 +23,7 @@ from extensions.pairwise import MOST_PARTIES
 from extensions.pairwise.rounds import Making, Round
 from extensions.ring.fixed_point import Integers
 from extensions.ring.tuples import Sharing
+from extensions.rules import Whole
 
 FLOODING = Flooding(coefficients=1 << 36)
 """As long a run as shares are multiplied in one limb for: 10^5 steps that reveal 700,000 each."""
@@ -126,10 +127,9 @@ def meet(rank: int, parties: int) -> Making[Peers]:
         CiphertextError: a party's lattice key is of other parameters; it is named.
         TransferError: a party's key is malformed; it is named.
     """
-    if not 2 <= parties <= MOST_PARTIES:
-        raise ArgumentError("parties", parties, f"in 2..{MOST_PARTIES} who make their own tuples")
-    if not 0 <= rank < parties:
-        raise ArgumentError("rank", rank, f"in 0..{parties - 1}")
+    allowed = f"in 2..{MOST_PARTIES}, to make their own tuples"
+    Whole(2, MOST_PARTIES, allowed).check("parties", parties)
+    Whole(0, parties - 1).check("rank", rank)
     ranks = [other for other in range(parties) if other != rank]
     owner, receivers = KeyOwner(), {other: Receiver() for other in ranks}
     private = X25519PrivateKey.generate()

@@ -32,6 +32,7 @@ from extensions.ring.tuples import (
     TruncationPair,
     WordMasks,
 )
+from extensions.rules import one_of
 
 Fresh = tuple[Sharing | None, ...]
 """How each share of a tuple is shared, if shares of zero are still to be added to it."""
@@ -49,8 +50,7 @@ def made(peers: Peers, kind: str, parameters: Sequence[Any]) -> Making[Shares]:
         ArgumentError: no such kind, or parameters that it does not have.
         CiphertextError, TransferError: a party sent what is no message; it is named.
     """
-    if kind not in KINDS:
-        raise ArgumentError("kind", kind, f"one of {tuple(KINDS)}")
+    one_of(KINDS).check("kind", kind)
     shares, sharings = yield from KINDS[kind](peers, *parameters)
     each = zip(shares, sharings, strict=True)
     return [share if by is None else _refreshed(peers, share, by) for share, by in each]
@@ -150,7 +150,7 @@ def _additive(
     elif op in CONVOLUTIONS and not args:
         making = convolution(peers, op, a, b, **dict(options))
     else:
-        raise ArgumentError("op", op, f"one of {('mul', 'matmul', *CONVOLUTIONS)}")
+        raise ArgumentError("op", op, one_of(("mul", "matmul", *CONVOLUTIONS)))
     return [a, b, (yield from making)], (None, None, "sum")
 
 
@@ -167,9 +167,8 @@ def _matmul(peers: Peers, a: Integers, b: Integers) -> Making[Integers]:
     xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, *x.shape[-2:])
     ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(-1, *y.shape[-2:])
     if xs.shape[2] != ys.shape[1]:
-        raise ArgumentError(
-            "shapes", (a.shape, b.shape), "those of matrices that can be multiplied"
-        )
+        allowed = "those of matrices that can be multiplied"
+        raise ArgumentError("shapes", (a.shape, b.shape), allowed, code="shape")
     found = yield from together([product(peers, *pair) for pair in zip(xs, ys, strict=True)])
     shape = (
         *batch,

@@ -64,12 +64,8 @@ def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> No
     """
     check_choice("neighbours", neighbours, NEIGHBOURS)
     if neighbours == "replace" and accountant != "pld":
-        raise ArgumentError(
-            name,
-            accountant,
-            "'pld' with neighbours = 'replace'",
-            "No other bound is proven there for Poisson samples.",
-        )
+        advice = "No other bound is proven there for Poisson samples."
+        raise ArgumentError(name, accountant, "'pld' with {neighbours=replace}", advice)
 
 
 def smallest_delta(mechanisms: Iterable[SubsampledGaussian], accountant: str) -> float:
@@ -174,22 +170,15 @@ def _find_epsilon(
 ) -> float:
     least = smallest_delta(mechanisms, accountant)
     if delta <= least:
-        raise ArgumentError(
-            "delta",
-            delta,
-            f"above {least:.3g}, the rounding error of the pld accountant over these steps",
-            "Use accountant='rdp' or a larger delta.",
-        )
+        allowed = f"above {least:.3g}, the rounding error of the pld accountant over these steps"
+        advice = "Use {accountant=rdp} or a larger delta."
+        raise ArgumentError("delta", delta, allowed, advice, code="range")
     curve = privacy_curve(mechanisms, accountant, neighbours)
     overflow = math.fsum(m.overflow_probability for m in mechanisms)
     result = solve_overflow(curve, delta=delta, overflow=overflow, offset=offset)
     if result == math.inf and overflow > 0 and (plain := offset + curve(delta)) < math.inf:
-        raise ArgumentError(
-            "overflow_probability",
-            overflow,
-            f"well below delta / (1 + exp({plain:.4g})), delta = {delta!r}",
-            LESS_OVERFLOW,
-        )
+        allowed = f"well below delta / (1 + exp({plain:.4g})), delta = {delta!r}"
+        raise ArgumentError("overflow_probability", overflow, allowed, LESS_OVERFLOW, code="range")
     return result
 
 

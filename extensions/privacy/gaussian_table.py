@@ -107,7 +107,9 @@ def check_noise_scale(scale: float) -> None:
     """Raises ArgumentError where `scale` (ring units) is no usable standard deviation."""
     if not 0.0 <= scale < MOST_SCALE:
         allowed = f"in [0, {MOST_SCALE:.3g}) ring units"
-        raise ArgumentError("scale", scale, allowed, "Lower sigma or the fractional bits.")
+        raise ArgumentError(
+            "scale", scale, allowed, "Lower sigma or the fractional bits.", code="range"
+        )
 
 
 @functools.lru_cache(maxsize=64)
@@ -138,7 +140,7 @@ def digits(scale: float) -> tuple[Digit, ...]:
     """
     check_noise_scale(scale)
     if scale < _NARROWEST:
-        raise ArgumentError("scale", scale, f"at least {_NARROWEST}")
+        raise ArgumentError("scale", scale, f"at least {_NARROWEST}", code="range")
     low: list[Digit] = []
     rest = Fraction(scale) ** 2
     while rest > (_WIDEST * BASE ** len(low)) ** 2:

@@ -49,12 +49,9 @@ def _search(
     stride = min(abs(gap_low) / slope, 3.0) + 0.5 * precision
     while gap_high > 0:
         if high > math.log(_LARGEST_NOISE):
-            raise ArgumentError(
-                "epsilon",
-                target,
-                "large enough for this accountant to reach it with some noise",
-                "Use calibration='pld', a larger epsilon or a larger delta.",
-            )
+            allowed = "large enough for this accountant to reach it with some noise"
+            advice = "Use {calibration=pld}, a larger epsilon or a larger delta."
+            raise ArgumentError("epsilon", target, allowed, advice, code="range")
         low, gap_low = high, gap_high
         high += stride
         gap_high, stride = gap(high), 2 * stride

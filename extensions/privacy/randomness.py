@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from extensions.rules import Whole
 
 
 def uniform(shape: tuple[int, ...]) -> Integers:
@@ -90,8 +90,7 @@ class InsecureSeededSource:
     """
 
     def __init__(self, seed: int) -> None:
-        if not 0 <= seed < 2**63:
-            raise ArgumentError("seed", seed, "in 0..2^63 - 1")
+        Whole(0, 2**63 - 1, "in 0..2^63 - 1").check("seed", seed)
         self._seed = seed
         self._streams: dict[tuple[str, int], np.random.Generator] = {}
 

@@ -9,10 +9,10 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import as_float
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import NoiseSource
+from extensions.rules import PART, Between
 
 OVERFLOW_PROBABILITY = 1e-9
 """Most that it may be probable that any batch of a run has more records than rows."""
@@ -87,7 +87,7 @@ def as_reals(name: str, values: npt.ArrayLike) -> npt.NDArray[np.generic]:
         if not others:
             return array.astype(np.float64)
         found = f"objects of type {', '.join(sorted(others))}"
-    raise ArgumentError(name, f"an array of {found}", "an array of real numbers")
+    raise ArgumentError(name, f"an array of {found}", "an array of real numbers", code="type")
 
 
 def check_records(
@@ -117,17 +117,15 @@ def check_records(
     """
     x = as_reals("features", features)
     if x.ndim != 2 or 0 in x.shape:
-        raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
+        raise ArgumentError(
+            "features", x.shape, "a shape (records, features), both at least 1", code="shape"
+        )
     for block in row_blocks(x.shape):
         finite = np.isfinite(x[block].astype(np.float64))
         if not finite.all():
             row, column = np.argwhere(~finite)[0].tolist()
-            raise ArgumentError(
-                "features",
-                "NaN or infinity",
-                "finite",
-                f"Look at row {block.start + row}, column {column}; impute or drop it.",
-            )
+            advice = f"Look at row {block.start + row}, column {column}; impute or drop it."
+            raise ArgumentError("features", "NaN or infinity", "finite", advice, code="data")
     targets = encode_targets(labels, len(x), frac_bits=frac_bits, classes=classes)
     return OwnRecords(
         features=encode_features(x, frac_bits, max_feature_norm),
@@ -152,7 +150,9 @@ def encode_targets(
     """
     y = np.asarray(labels)
     if y.shape not in ((records,), (records, classes)):
-        raise ArgumentError("labels", y.shape, f"a shape ({records},) or ({records}, {classes})")
+        raise ArgumentError(
+            "labels", y.shape, f"a shape ({records},) or ({records}, {classes})", code="shape"
+        )
     if classes == 1:
         y = y.reshape(records, 1)
     if y.ndim == 2:
@@ -166,7 +166,7 @@ def encode_targets(
             continue
         targets = y[block].astype(np.float64)
         if not ((targets >= 0.0) & (targets <= 1.0)).all():
-            raise ArgumentError("labels", "targets outside their range", "in [0, 1]")
+            raise ArgumentError("labels", "targets outside their range", "in [0, 1]", code="data")
         encoded[block] = encode(targets, frac_bits, name="labels")
     return encoded
 
@@ -198,6 +198,7 @@ def encode_features(
             f"a row of norm above {max_feature_norm:g}",
             f"rows of norm at most max_feature_norm = {max_feature_norm:g}",
             f"Look at row {row}; rescale the rows or declare a larger bound.",
+            code="data",
         )
     return encoded
 
@@ -232,7 +233,9 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 
         wrong = ~((reals >= 0) & (reals < classes) & (reals == np.floor(reals)))
     if wrong.any():
         row = first + int(np.argmax(wrong))
-        raise ArgumentError("labels", f"that of row {row}", f"an integer in 0..{classes - 1}")
+        raise ArgumentError(
+            "labels", f"that of row {row}", f"an integer in 0..{classes - 1}", code="data"
+        )
 
 
 def check_sample_rate(sample_rate: float) -> float:
@@ -241,10 +244,8 @@ def check_sample_rate(sample_rate: float) -> float:
     Raises:
         ArgumentError: it is not.
     """
-    rate = as_float("sample_rate", sample_rate)
-    if not 0.0 < rate <= 1.0:
-        raise ArgumentError("sample_rate", sample_rate, "in (0, 1]")
-    return rate
+    PART.check("sample_rate", sample_rate)
+    return float(sample_rate)
 
 
 def capacity(records: int, sample_rate: float, overflow_probability: float) -> int:
@@ -258,8 +259,7 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
     from scipy.special import bdtrc
 
     check_sample_rate(sample_rate)
-    if not 0.0 <= overflow_probability < 1.0:
-        raise ArgumentError("overflow_probability", overflow_probability, "in [0, 1)")
+    Between(0, 1, below=True).check("overflow_probability", overflow_probability)
     if overflow_probability == 0.0:
         return max(1, records)
     rows = bisect.bisect_left(

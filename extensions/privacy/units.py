@@ -21,15 +21,12 @@ def check_units(units: npt.NDArray[np.int64], records: int, rows_per_unit: int) 
         ArgumentError: other than one number for each record, or a person with more records than k.
     """
     if units.shape != (records,):
-        raise ArgumentError("units", units.shape, f"({records},), one a record")
+        raise ArgumentError("units", units.shape, f"({records},), one a record", code="shape")
     most = np.unique(units, return_counts=True)[1].max()
     if most > rows_per_unit:
-        raise ArgumentError(
-            "units",
-            f"a person with {most} records",
-            f"persons with at most rows_per_unit = {rows_per_unit}",
-            "Leave further ones out.",
-        )
+        allowed = f"persons with at most rows_per_unit = {rows_per_unit}"
+        advice = "Leave further ones out."
+        raise ArgumentError("units", f"a person with {most} records", allowed, advice, code="data")
 
 
 def by_unit(records: OwnRecords, units: npt.NDArray[np.int64], rows_per_unit: int) -> OwnRecords:

@@ -196,11 +196,8 @@ def _check_match(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) ->
         for of in (layers, plan.layers)
     )
     if trained != planned:
-        raise ArgumentError(
-            "layers",
-            f"of which is trained {trained}",
-            f"those of the plan: (has_weight, has_bias, bias_bits) {planned}",
-        )
+        allowed = f"those of the plan: (has_weight, has_bias, bias_bits) {planned}"
+        raise ArgumentError("layers", f"of which is trained {trained}", allowed)
 
 
 def _rescale(ring: Ring, shares: list[Share], bits: int, new_bits: int) -> list[Share]:
@@ -253,7 +250,7 @@ def dpsgd_step(
         ArgumentError: a plan for another ring or other layers, or momentum without a velocity.
     """
     if plan.momentum_numerator and velocity is None:
-        raise ArgumentError("velocity", None, "what the last step subtracted, with momentum")
+        raise ArgumentError("velocity", None, "with momentum", code="missing")
     sums = with_noise(ring, clipped_sums(ring, layers, plan, padding, weights), plan, source)
     return updates_of(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
 

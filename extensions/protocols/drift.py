@@ -67,6 +67,7 @@ class Drift:
                 f"at least {self._max_weight_norm:g}, within which {self._steps} steps were made",
                 "Compile the model with another optimizer, so that its weights are checked anew, "
                 f"and {GO_ON}",
+                code="range",
             )
         other = Drift(max_weight_norm)
         other.restore(self.state())
@@ -258,4 +259,5 @@ def check_start(within: Mapping[str, int], max_weight_norm: float, *, name: str 
             f"{max_weight_norm:g} that is for the start",
             "Scale them down or declare a larger max_weight_norm. To go on with a trained model, "
             "load its optimizer's state after the weights.",
+            code="range",
         )

@@ -9,10 +9,10 @@ import functools
 import math
 from dataclasses import dataclass
 
-from extensions.errors import ArgumentError
 from extensions.protocols.polynomial import MINIMAX, OneSided, one_sided
 from extensions.ring.fixed_point import SAFE_BITS, check_frac_bits
 from extensions.ring.interface import Bits, Ring, Share
+from extensions.rules import one_of
 
 DEFAULT_DEGREE = 4
 U_BITS, P_BITS, COEFFICIENT_BITS = 22, 22, 16
@@ -38,8 +38,7 @@ class InverseSqrtPlan:
 
     def __post_init__(self) -> None:
         check_frac_bits(self.frac_bits)
-        if self.degree not in MINIMAX:
-            raise ArgumentError("degree", self.degree, f"one of {sorted(MINIMAX)}")
+        one_of(sorted(MINIMAX)).check("degree", self.degree)
 
     @property
     def live_bits(self) -> int:

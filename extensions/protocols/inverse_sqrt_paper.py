@@ -2,10 +2,10 @@
 
 import math
 
-from extensions.errors import ArgumentError
 from extensions.protocols.inverse_sqrt import leading_one
 from extensions.ring.fixed_point import SAFE_BITS
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Whole
 
 QUADRATIC = (2.223 - 0.0048, -2.046, 0.8277)
 """The paper's fit on [0.5, 1): relative error from -0.855 % to -0.01 %."""
@@ -41,8 +41,7 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
         exponent and parity are exact; only the log2 w bits that can matter are multiplied up; the
         exponent is shifted by a public constant so that 2^e is an integer.
     """
-    if not 2 <= width <= SAFE_BITS:
-        raise ArgumentError("width", width, f"in 2..{SAFE_BITS}")
+    Whole(2, SAFE_BITS).check("width", width)
     f, window = ring.frac_bits, range(width)
     bits = ring.bit_decompose(x)  # 1
     suffix = ring.suffix_or(bits)  # 2

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extensions.errors import ArgumentError
-
 MINIMAX: dict[int, tuple[float, ...]] = {
     2: (2.226848626477706, -2.0596411266592396, 0.8327925001815331),
     3: (2.604064481108269, -3.6379060081363637, 2.989099224323279, -0.9562152511482587),
@@ -85,12 +83,7 @@ def one_sided(degree: int, coefficient_bits: int, below: float = 0.0) -> OneSide
         degree: of the polynomial.
         coefficient_bits: fractional bits of its coefficients.
         below: how far below 0.5 it is to be one-sided, too.
-
-    Raises:
-        ArgumentError: no such degree.
     """
-    if degree not in MINIMAX:
-        raise ArgumentError("degree", degree, f"one of {sorted(MINIMAX)}")
     exact = MINIMAX[degree]
     rounded = tuple(round(c * 2**coefficient_bits) for c in exact[1:])
     u = _grid(below)

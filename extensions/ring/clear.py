@@ -5,15 +5,15 @@ mode can be chosen, so that an error bound can be tested against the worst that 
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.ring.composed import Composed
 from extensions.ring.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
 from extensions.ring.integer_matmul import matmul
 from extensions.ring.interface import NoiseSource
+from extensions.rules import Whole, one_of
 
 Rounding = Literal["probabilistic", "floor", "ceiling", "extreme"]
 
@@ -49,10 +49,8 @@ class ClearRing(Composed):
         seed: int | Coins | None = None,
     ) -> None:
         self.frac_bits = check_frac_bits(frac_bits)
-        if parties < 1:
-            raise ArgumentError("parties", parties, "at least 1")
-        if rounding not in get_args(Rounding):
-            raise ArgumentError("rounding", rounding, f"one of {get_args(Rounding)}")
+        Whole(1).check("parties", parties)
+        one_of(Rounding).check("rounding", rounding)
         self.parties = parties
         self.rounding = rounding
         self._coins: Coins = (
@@ -85,8 +83,7 @@ class ClearRing(Composed):
         return [self._round(z, shift) for z, shift in items]
 
     def _round(self, z: Integers, shift: int) -> Integers:
-        if not 0 <= shift < RING_BITS - 1:
-            raise ArgumentError("shift", shift, f"in 0..{RING_BITS - 2}")
+        Whole(0, RING_BITS - 2).check("shift", shift)
         fraction = z & ((1 << shift) - 1)
         match self.rounding:
             case "floor":

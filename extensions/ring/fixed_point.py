@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -26,13 +27,8 @@ def check_frac_bits(frac_bits: int) -> int:
         ArgumentError: outside 8..24, where either the results carry no information or products
             leave the range in which truncation is right.
     """
-    if not MIN_FRAC_BITS <= frac_bits <= MAX_FRAC_BITS:
-        raise ArgumentError(
-            "frac_bits",
-            frac_bits,
-            f"in {MIN_FRAC_BITS}..{MAX_FRAC_BITS}",
-            "16 and 20 are the presets that the test suite covers.",
-        )
+    advice = "16 and 20 are the presets that the test suite covers."
+    Whole(MIN_FRAC_BITS, MAX_FRAC_BITS).check("frac_bits", frac_bits, advice)
     return frac_bits
 
 
@@ -56,11 +52,15 @@ def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> In
     reals = np.asarray(values, dtype=np.float64)
     if not np.isfinite(reals).all():
         bad = reals[~np.isfinite(reals)].flat[0]
-        raise ArgumentError(name, float(bad), "finite", "Remove or impute missing values first.")
+        raise ArgumentError(
+            name, float(bad), "finite", "Remove or impute missing values first.", code="range"
+        )
     limit = 2.0 ** (SAFE_BITS - frac_bits)
     if reals.size and float(np.abs(reals).max()) >= limit:
         allowed = f"below 2^{SAFE_BITS - frac_bits} in magnitude"
-        raise ArgumentError(name, "a number that is too large", allowed, "Rescale the data.")
+        raise ArgumentError(
+            name, "a number that is too large", allowed, "Rescale the data.", code="range"
+        )
     return np.rint(np.ldexp(reals, frac_bits)).astype(np.int64)
 
 

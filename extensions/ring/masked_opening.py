@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.ring import circuits
 from extensions.ring.comparison import SUBTRAHENDS, signs
 from extensions.ring.composed import Composed
@@ -26,6 +25,7 @@ from extensions.ring.tuples import (
     TruncationPair,
 )
 from extensions.ring.words import Exponent, Places, Word, power, shift_right
+from extensions.rules import Whole
 
 OFFSET_BITS = 62
 TOP = RING_BITS - 1
@@ -121,8 +121,8 @@ class MaskedOpening(Composed):
             Dalskov, Escudero and Keller 2020.
         """
         for _, shift in items:
-            if isinstance(shift, int) and not 0 <= shift < TOP:
-                raise ArgumentError("shift", shift, f"in 0..{TOP - 1}")
+            if isinstance(shift, int):
+                Whole(0, TOP - 1).check("shift", shift)
         dealt = self.deal([(TruncationPair(shift), z) for z, shift in items])
         opened = self.open_offset([z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)])
         return [

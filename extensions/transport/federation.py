@@ -13,11 +13,12 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from extensions import durable
 from extensions.checks import check_address, is_unspecified, literal
 from extensions.errors import ArgumentError
+from extensions.rules import check_fields
 from extensions.transport.identity import Identity, check_name
 
 Role = Literal["party", "dealer", "server", "client"]
@@ -45,8 +46,7 @@ class Member:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if self.role not in get_args(Role):
-            raise ArgumentError("role", self.role, "one of " + ", ".join(get_args(Role)))
+        check_fields(self)
         if self.role != "client":
             host, _ = check_address("address", self.address)
             if is_unspecified(host):
@@ -54,7 +54,7 @@ class Member:
                 advice = "Give its own name or address: it listens on all its interfaces anyway."
                 raise ArgumentError("address", self.address, allowed, advice)
         elif self.address:
-            raise ArgumentError("address", self.address, "left out for a client")
+            raise ArgumentError("address", self.address, "for a client", code="conflict")
         plain = str(self.fingerprint).replace(":", "").lower()
         if not _FINGERPRINT.fullmatch(plain):
             raise ArgumentError("fingerprint", self.fingerprint, "64 hexadecimal digits")
@@ -140,14 +140,14 @@ class Federation:
         try:
             found = tomllib.loads(path.read_text())
         except (OSError, ValueError, RecursionError) as error:
-            raise ArgumentError(
-                "federation", str(path), "a TOML file of `pea federation`", str(error)
-            ) from error
+            allowed = "a TOML file of `pea federation`"
+            advice = str(error)
+            raise ArgumentError("federation", str(path), allowed, advice, code="file") from error
         rows = found.get("members")
         if set(found) != {"members"} or not isinstance(rows, list) or not rows:
             advice = "`pea federation` writes it."
             allowed = "a file of [[members]] and nothing else"
-            raise ArgumentError("federation", str(path), allowed, advice)
+            raise ArgumentError("federation", str(path), allowed, advice, code="file")
         return cls([_member(row, path) for row in rows])
 
     def write(self, path: Path) -> None:
@@ -167,14 +167,18 @@ class Federation:
 def _member(row: Any, path: Path) -> Member:
     names = {field.name for field in fields(Member)}
     if not isinstance(row, dict) or not {"name", "role", "fingerprint"} <= set(row) <= names:
-        raise ArgumentError("federation", str(path), "of members with " + ", ".join(sorted(names)))
+        raise ArgumentError(
+            "federation", str(path), "of members with " + ", ".join(sorted(names)), code="file"
+        )
     if wrong := [name for name, value in row.items() if not isinstance(value, str)]:
-        raise ArgumentError(wrong[0], row[wrong[0]], "text in quotation marks")
+        raise ArgumentError(wrong[0], row[wrong[0]], "text in quotation marks", code="type")
     try:
         return Member(**row)
     except ArgumentError as error:
         advice = f"It is of {row['name']} in {path}; `pea federation` writes that file."
-        raise ArgumentError(error.argument, error.value, error.rule, advice) from error
+        raise ArgumentError(
+            error.argument, error.value, error.rule, advice, code=error.code
+        ) from error
 
 
 def _place(address: str) -> tuple[str, int]:

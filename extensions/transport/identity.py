@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from extensions import durable
 from extensions.errors import ArgumentError
+from extensions.rules import Between
 
 DAYS = 825
 """For which a certificate is good unless something else is said."""
@@ -61,15 +62,21 @@ class Identity:
             text = path.read_text()
             mode = stat.S_IMODE(path.stat().st_mode)
         except (OSError, UnicodeDecodeError) as error:
-            raise ArgumentError("key", str(path), "a file of `pea keys`", str(error)) from error
+            raise ArgumentError(
+                "key", str(path), "a file of `pea keys`", str(error), code="file"
+            ) from error
         if mode & 0o077:
-            raise ArgumentError("key", str(path), "a file of mode 0600", f"Type: chmod 600 {path}")
+            raise ArgumentError(
+                "key", str(path), "a file of mode 0600", f"Type: chmod 600 {path}", code="file"
+            )
         try:
             load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path)
             found = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
             Stated.by(found)
         except (OSError, ValueError) as error:
-            raise ArgumentError("key", str(path), "a file of `pea keys`", str(error)) from error
+            raise ArgumentError(
+                "key", str(path), "a file of `pea keys`", str(error), code="file"
+            ) from error
         return cls(path, found)
 
 
@@ -140,8 +147,8 @@ def make(name: str, path: Path, days: float = DAYS) -> Identity:
         ArgumentError: a name that is none, a file that is there, or days beyond their range.
     """
     check_name(name)
-    if not 0 < days <= _MOST_DAYS:
-        raise ArgumentError("days", days, f"above 0 and at most {_MOST_DAYS}")
+    allowed = f"above 0 and at most {_MOST_DAYS}"
+    Between(0, _MOST_DAYS, above=True, words=allowed).check("days", days)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -160,5 +167,5 @@ def make(name: str, path: Path, days: float = DAYS) -> Identity:
             file.write(certificate.public_bytes(Encoding.PEM))
     except FileExistsError as error:
         advice = "A key is never overwritten."
-        raise ArgumentError("out", str(path), "a new file", advice) from error
+        raise ArgumentError("out", str(path), "a new file", advice, code="file") from error
     return Identity(path, certificate.public_bytes(Encoding.DER))

@@ -75,5 +75,6 @@ def encoded_layer(weight: Reals, bias: Reals, frac_bits: int) -> tuple[Integers,
             f"of norm {norm:.4g} with their bias",
             f"of norm {DEFAULT_WEIGHT_NORM:g} at most, for which clipping is proven",
             "Lower the learning rate.",
+            code="range",
         )
     return encode(weight, frac_bits, name="weights"), encode(bias, frac_bits, name="biases")

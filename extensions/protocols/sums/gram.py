@@ -23,6 +23,7 @@ from extensions.privacy.sampling import row_blocks
 from extensions.protocols.noise import EVEN, NoiseSplit, noise_without
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.integer_matmul import EXACT_BITS
+from extensions.rules import POSITIVE, Whole
 
 FRAC_BITS = 18
 """Of a row's entries; a Gram matrix has twice as many."""
@@ -48,11 +49,10 @@ def check_size(rows: int, columns: int) -> None:
     Raises:
         ArgumentError: there are more.
     """
-    if columns > MAX_COLUMNS:
-        advice = "Take features of fewer columns."
-        raise ArgumentError("columns", columns, f"at most {MAX_COLUMNS}", advice)
-    if rows > MAX_ROWS:
-        raise ArgumentError("records", rows, f"at most {MAX_ROWS} of all parties together")
+    advice = "Take features of fewer columns."
+    Whole(0, MAX_COLUMNS, f"at most {MAX_COLUMNS}").check("columns", columns, advice)
+    allowed = f"at most {MAX_ROWS} of all parties together"
+    Whole(0, MAX_ROWS, allowed).check("records", rows)
 
 
 def unit_rows(rows: Integers, bound: float) -> Integers:
@@ -70,8 +70,7 @@ def unit_rows(rows: Integers, bound: float) -> Integers:
     Raises:
         ArgumentError: a bound that is not positive and finite.
     """
-    if not 0.0 < bound < math.inf:
-        raise ArgumentError("bound", bound, "positive and finite")
+    POSITIVE.check("bound", bound)
     encoded = np.empty(rows.shape, dtype=np.int64)
     for block in blocks(rows.shape):
         reals = rows[block].astype(np.float64)

@@ -172,6 +172,8 @@ def ridge_of(
         ArgumentError: no noise.
     """
     if sigma == 0.0:
-        raise ArgumentError("sigma", sigma, "above 0: without noise no ridge follows from it")
+        raise ArgumentError(
+            "sigma", sigma, "above 0: without noise no ridge follows from it", code="range"
+        )
     norm = noise_norm(sigma, columns, parties=parties, split=split)
     return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)

@@ -10,6 +10,7 @@ from extensions.errors import ArgumentError
 from extensions.pairwise.online import times_flags, truncated
 from extensions.pairwise.rounds import together
 from tests.helpers.pairwise import Views, combined
+from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM
 
 LARGEST = 2**62 - 1
@@ -93,5 +94,5 @@ def test_what_they_do_not_take_is_refused(two, three):
         with pytest.raises(ArgumentError, match="parties = 3: must be 2"):
             three.run(make)
     for shift in (-1, 63):
-        with pytest.raises(ArgumentError, match=rf"shift = {shift}: must be in 0\.\.62"):
+        with refused("shift", "range"):
             two.run(lambda p, shift=shift: truncated(p, x, shift))

@@ -18,6 +18,7 @@ from extensions.ring.fixed_point import (
     encode,
     wrap,
 )
+from tests.helpers.refused import refused
 from tests.helpers.strategies import PROPERTY
 
 FRAC_BITS = st.integers(MIN_FRAC_BITS, MAX_FRAC_BITS)
@@ -104,5 +105,5 @@ def test_usable_fractional_bits_are_returned(frac_bits):
 
 @pytest.mark.parametrize("frac_bits", [-1, 0, 7, 25, 64])
 def test_other_fractional_bits_are_refused(frac_bits):
-    with pytest.raises(ArgumentError, match=rf"frac_bits = {frac_bits}: must be in 8\.\.24"):
+    with refused("frac_bits", "range"):
         check_frac_bits(frac_bits)
