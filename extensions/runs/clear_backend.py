@@ -24,7 +24,7 @@ def check(config: TrainConfig, options: RunOptions) -> None:
     """
     for name in ("material", "players"):
         if (path := getattr(options, name)) is not None:
-            raise ArgumentError(name, str(path), "left out with --backend clear")
+            raise ArgumentError(name, str(path), "with {backend=clear}", code="conflict")
 
 
 def notices(config: TrainConfig) -> list[str]:

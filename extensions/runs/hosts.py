@@ -70,7 +70,8 @@ def plan(
     """
     foresee = getattr(backend, "plan", None)
     if foresee is None:
-        raise ArgumentError("backend", config.backend, "one that can tell what a step takes")
+        allowed = "one that can tell what a step takes"
+        raise ArgumentError("backend", config.backend, allowed, code="choice")
     return cast(StepForecast, foresee(config, sizes, features))
 
 
@@ -108,8 +109,8 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     backend = find(config.backend)
     options = options or RunOptions()
     if options.transport not in getattr(backend, "TRANSPORTS", [RunOptions.transport]):
-        allowed = f"left out with --backend {config.backend}, which has none to choose"
-        raise ArgumentError("transport", options.transport, allowed)
+        allowed = f"with {{backend={config.backend}}}, which has none to choose"
+        raise ArgumentError("transport", options.transport, allowed, code="conflict")
     backend.check(config, options)
     return backend
 

@@ -51,7 +51,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         check_seconds("timeout", self.timeout)
         if self.federation is not None and self.players is None:
-            raise ArgumentError("federation", str(self.federation), "given with --players")
+            raise ArgumentError("players", None, "with {federation}", code="missing")
         check_together("federation", self.federation, "key", self.key)
 
     @property
@@ -89,8 +89,10 @@ class Meeting:
         if scheme not in ("tls", "tcp", "file") or not place:
             raise ArgumentError("rendezvous", self.rendezvous, _PLACES)
         if (self.key is None) == (scheme == "tls"):
-            given = None if self.key is None else str(self.key)
-            raise ArgumentError("key", given, "given with --rendezvous tls://PATH, and only then")
+            if self.key is None:
+                raise ArgumentError("key", None, "with {rendezvous=tls://PATH}", code="missing")
+            allowed = "except with {rendezvous=tls://PATH}"
+            raise ArgumentError("key", str(self.key), allowed, code="conflict")
         if scheme == "tcp":
             try:
                 check_address("rendezvous", place)
@@ -100,8 +102,8 @@ class Meeting:
         if self.dealer is not None:
             check_address("dealer", self.dealer)
             if self.key is not None:
-                allowed = "left out with --rendezvous tls://PATH, whose federation names the dealer"
-                raise ArgumentError("dealer", self.dealer, allowed)
+                allowed = "with {rendezvous=tls://PATH}, whose federation names the dealer"
+                raise ArgumentError("dealer", self.dealer, allowed, code="conflict")
 
     @property
     def has_dealer(self) -> bool:

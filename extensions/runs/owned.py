@@ -75,8 +75,9 @@ def _by_unit(records: OwnRecords, part: Split, config: TrainConfig) -> OwnRecord
     if part.train_units is None and config.rows_per_unit == 1:
         return records
     if part.train_units is None:
-        allowed = "there, since persons have up to several records"
-        raise ArgumentError("train_units", None, allowed, "Read the table by its --schema.")
+        advice = "Read the table by its {schema}."
+        allowed = "since persons have up to several records"
+        raise ArgumentError("train_units", None, allowed, advice, code="missing")
     return by_unit(records, part.train_units, config.rows_per_unit)
 
 

@@ -19,6 +19,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import load
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from tests.helpers.refused import refused
 
 DIGITS = load("digits", None, 0)
 CONFIG = PLAIN["digits"].config(
@@ -121,7 +122,7 @@ def test_federated_averaging_costs_a_record_the_steps_of_one_party():
 
 
 def test_files_that_are_missing_are_asked_for(monkeypatch, tmp_path, no_public_data):
-    with pytest.raises(ArgumentError, match="data_dir = None.*--download"):
+    with refused("data_dir", "file", value=None):
         folder_of("mnist", None, False)
     assert folder_of("digits", None, False) is None
     (tmp_path / "public" / "mnist").mkdir(parents=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import FILTER, Ledger
+from extensions.rules import POSITIVE, Between
 from extensions.runs.outputs import COUNTED
 
 RECORD = "record"
@@ -38,9 +38,9 @@ class Cap:
     except_held_out: bool = False
 
     def __post_init__(self) -> None:
-        check_positive("cap", self.epsilon)
-        if not 0.0 < self.delta < 1.0:
-            raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
+        POSITIVE.check("cap", self.epsilon)
+        advice = "1 / (10 records) is usual."
+        Between(0, 1, above=True, below=True).check("delta", self.delta, advice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ class Account:
                 "budget",
                 f"a run for each {entry.unit}, after runs for each {self.unit} in {where}",
                 "runs for the same unit: epsilons for different ones do not add up",
-                "Run with the same unit of the schema, or keep another ledger, --budget FILE.",
+                "Run with the same unit of the schema, or keep another ledger as {budget}.",
             )
         after = replace(self, entries=(*self.entries, entry))
         if self.cap is None:
@@ -151,8 +151,7 @@ class Account:
                 f"an exact use of held-out records, and a cap in {where}",
                 "'noisy' or 'none' under a cap",
                 "An exact count has no epsilon, nor has a start that was chosen by such counts. "
-                "`pea budget RECORDS --cap E --delta D --except-held-out` lets the cap cover "
-                "training records alone.",
+                "`pea budget` sets a cap of training records alone: {except_held_out=True}.",
             )
         total = after.epsilon(self.cap.delta)
         if total > self.cap.epsilon:
@@ -163,6 +162,7 @@ class Account:
                 f"at most {self.cap.epsilon:g} at delta = {self.cap.delta:g}, the cap",
                 "`pea budget RECORDS` lists what is spent and reserved. Add noise or make fewer "
                 "steps, free the reservation of a run that died, or set another cap.",
+                code="range",
             )
         return after
 
@@ -175,7 +175,7 @@ class Account:
         reserved = [entry.name for entry in self.entries if not entry.spent]
         if name not in reserved:
             allowed = f"one of the reservations {reserved}"
-            raise ArgumentError("free", name, allowed, "What is spent stays spent.")
+            raise ArgumentError("free", name, allowed, "What is spent stays spent.", code="choice")
         left = tuple(entry for entry in self.entries if entry.name != name)
         return replace(self, entries=left)
 
@@ -197,7 +197,7 @@ class Account:
         if found is not None and found.told >= most:
             allowed = f"at most {most}, all of which were told"
             advice = "Another budget is another run, whose cost is added to that of this one."
-            raise ArgumentError("steps", most + 1, allowed, advice)
+            raise ArgumentError("steps", most + 1, allowed, advice, code="range")
         entries = (
             replace(entry, spent=True, told=entry.told + 1) if entry.name == name else entry
             for entry in self.entries

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from extensions import durable
@@ -10,6 +11,7 @@ from extensions.errors import ArgumentError
 from extensions.runs.budget.account import Account
 
 SUFFIX = ".budget.json"
+_unusable = partial(ArgumentError, "budget", code="file")
 
 
 def path_of(records: Path) -> Path:
@@ -39,15 +41,12 @@ def followed(path: Path) -> Path:
     real = Path(os.path.realpath(path))
     if real.is_symlink():
         given = f"{path}, whose symbolic links lead in a circle"
-        raise ArgumentError("budget", given, "a file, or a link to one", "Make the link anew.")
+        raise _unusable(given, "a file, or a link to one", "Make the link anew.")
     links = [one for one in (path, *path.parents) if one.is_symlink()]
     if not real.parent.is_dir() and not all(link.exists() for link in links):
-        raise ArgumentError(
-            "budget",
-            f"{path}, a symbolic link to {real}",
-            "a link into an existing folder",
-            f"Mount or make {real.parent}, or make the link anew.",
-        )
+        allowed = "a link into an existing folder"
+        advice = f"Mount or make {real.parent}, or make the link anew."
+        raise _unusable(f"{path}, a symbolic link to {real}", allowed, advice)
     return real
 
 
@@ -76,13 +75,13 @@ def read(path: Path) -> Account:
     except FileNotFoundError:
         return Account()
     except OSError as error:
-        raise ArgumentError("budget", str(path), "a file that can be read", str(error)) from error
+        raise _unusable(str(path), "a file that can be read", str(error)) from error
     except (ValueError, RecursionError) as error:
         advice = (
             "Restore it from a backup: what it said was spent. If an earlier `pea pencil data` "
-            "wrote it, type: pea pencil data --ledger FILE, and another --budget."
+            "wrote it, give it as {ledger} of that command, and another file as {budget}."
         )
-        raise ArgumentError("budget", str(path), "an undamaged ledger", advice) from error
+        raise _unusable(str(path), "an undamaged ledger", advice) from error
 
 
 def update(path: Path, change: Callable[[Account], Account]) -> Account:
@@ -110,9 +109,5 @@ def _locked(path: Path) -> Iterator[None]:
         with durable.locked(path.parent):
             yield
     except OSError as error:
-        raise ArgumentError(
-            "budget",
-            str(path),
-            "a file that can be written",
-            f"{error}. Keep the ledger elsewhere, --budget FILE, or keep none, --budget none.",
-        ) from error
+        advice = f"{error}. Keep the ledger elsewhere as {{budget}}, or keep none: {{budget=none}}."
+        raise _unusable(str(path), "a file that can be written", advice) from error

@@ -21,7 +21,7 @@ def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Annou
         raise ArgumentError("method", config.method, allowed, "Statistics are one sum.")
     if len(sizes) != config.parties or min(sizes) < 0 or not sum(sizes):
         shown = ",".join(map(str, sizes))
-        raise ArgumentError("records", shown, f"{config.parties} numbers, not all 0")
+        raise ArgumentError("records", shown, f"{config.parties} numbers, not all 0", code="shape")
     return Announced((), tuple(sizes), features)
 
 

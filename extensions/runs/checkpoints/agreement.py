@@ -87,7 +87,7 @@ def settle(offers: Sequence[Offer]) -> Agreed:
     first = offers[0]
     given = [rank for rank, offer in enumerate(offers) if offer.resume]
     if len(given) not in (0, len(offers)):
-        raise ArgumentError("resume", f"given at parties {given} only", "given at all or none")
+        raise ArgumentError("resume", f"given at parties {given} only", "the same at all parties")
     check_equal([offer.settings for offer in offers])
     for rank, offer in enumerate(offers):
         if offer.run != first.run:
@@ -114,7 +114,7 @@ def settle(offers: Sequence[Offer]) -> Agreed:
             [sorted(step for _, step in offer.held) for offer in offers],
             "the steps, by party, of checkpoints of which all parties have one",
             "Steps count only if they were made in one go. Nothing of this run was released: "
-            "start again without --resume, in a new folder.",
+            "start again without {resume}, in a new folder.",
         )
     base = max(common, key=lambda each: each[1])
     return Agreed(run=first.run, attempt=name, base=base, openings=openings)

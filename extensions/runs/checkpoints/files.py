@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ _HEADER = "header"
 _SUFFIX = ".checkpoint"
 _ARRAYS = {"shares": "share:", "outputs": "output:"}
 """Attributes that hold arrays, and what their names have before them in the file."""
+unusable = partial(ArgumentError, "checkpoint", code="file")
+"""Makes the error of a file or folder of checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,7 @@ def read(path: Path, rank: int) -> Checkpoint:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ArgumentError("checkpoint", str(path), "a file that can be read") from error
+        raise unusable(str(path), "a file that can be read") from error
     start = len(_MAGIC) + hashlib.sha256().digest_size
     body = content[start:]
     try:
@@ -144,20 +147,14 @@ def read(path: Path, rank: int) -> Checkpoint:
             raise ValueError("its digest is another")
         found = _checkpoint(read_npz(io.BytesIO(body)))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ArgumentError(
-            "checkpoint",
-            str(path),
-            "an undamaged checkpoint of this version",
-            "Remove it to resume from the one before, if all parties have that.",
-        ) from error
+        advice = "Remove it to resume from the one before, if all parties have that."
+        raise unusable(str(path), "an undamaged checkpoint of this version", advice) from error
     if found.rank != rank:
-        raise ArgumentError(
-            "checkpoint", f"{path} of party {found.rank}", f"a file of party {rank}"
-        )
+        raise unusable(f"{path} of party {found.rank}", f"a file of party {rank}")
     step = path_of(path.parent, rank, found.step)
     if path.suffix == _SUFFIX and (path != step or found.opening or found.recipients):
         given = f"{path}, which holds other shares"
-        raise ArgumentError("checkpoint", given, "the checkpoint of its name", "Remove it.")
+        raise unusable(given, "the checkpoint of its name", "Remove it.")
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.runs.checkpoints import files, release
-from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.files import Checkpoint, unusable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +67,15 @@ def make_new(folder: Path, rank: int) -> None:
     release.marked(folder, rank, "")  # a mark that cannot be made is better missed now
     found = [*files.paths_in(folder, rank), *files.openings_in(folder, rank)]
     if found or files.charges_path(folder, rank).exists() or release.exists(folder, rank):
-        raise ArgumentError(
-            "checkpoint",
+        raise unusable(
             str(folder),
             f"a folder without an earlier run of party {rank}",
-            "Resume that one with --resume, or choose another folder, and one for --save.",
+            "Go on with it by {resume=True}, or choose another folder, and another one for {save}.",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise ArgumentError(
-            "checkpoint", str(folder), "a folder that can be made", str(error)
-        ) from error
+        raise unusable(str(folder), "a folder that can be made", str(error)) from error
 
 
 def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
@@ -98,15 +95,14 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
     every = (*found, *openings, *charged, *stored)
     runs = _runs_of(folder, rank, every)
     if not runs:
-        raise ArgumentError(
-            "checkpoint",
+        raise unusable(
             str(folder),
             f"a folder with a checkpoint of party {rank}",
-            "If none was written yet, nothing was released: start again without --resume, in "
+            "If none was written yet, nothing was released: start again without {resume}, in "
             "a new folder.",
         )
     if len(runs) > 1:
-        raise ArgumentError("checkpoint", f"{folder}, of several runs", "of one run")
+        raise unusable(f"{folder}, of several runs", "of one run")
     for checkpoint in every:
         _check(checkpoint, settings)
     (run,) = runs
@@ -122,12 +118,9 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
         result=result if result.exists() else None,
     )
     if held.marked is None and not release.is_charged(rank, run, held.charged):
-        raise ArgumentError(
-            "checkpoint",
-            f"{folder}, without all that its run has opened",
-            "the folder in which the run went on",
-            "Resume it there: what it has spent is in no other.",
-        )
+        allowed = "the folder in which the run went on"
+        advice = "Resume it there: what it has spent is in no other."
+        raise unusable(f"{folder}, without all that its run has opened", allowed, advice)
     if held.marked is None or held.done:
         return held
     if not stored or stored[0].release != held.marked:
@@ -173,9 +166,5 @@ def _check(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         before = checkpoint.settings.get(name)
         if before != value:
-            raise ArgumentError(
-                name,
-                value,
-                f"{before!r}, as when the run was begun",
-                "Resume with the options of the run.",
-            )
+            advice = "Resume with the settings of the run."
+            raise ArgumentError(name, value, f"{before!r}, as when the run was begun", advice)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from extensions.errors import ArgumentError
 from extensions.options import Option
+from extensions.rules import Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,5 +26,5 @@ class CheckpointOptions:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        if self.every is not None and self.every < 1:
-            raise ArgumentError("checkpoint_every", self.every, "at least 1")
+        if self.every is not None:
+            Whole(1).check("checkpoint_every", self.every)

@@ -13,7 +13,7 @@ from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import files, release
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle
-from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.files import Checkpoint, unusable
 from extensions.runs.checkpoints.folder import Held, look, make_new, plain
 from extensions.runs.checkpoints.options import CheckpointOptions
 
@@ -312,7 +312,7 @@ class PartyCheckpoints:
             release.write_result(folder, self._rank, report, opened)
         except OSError as error:
             advice = f"{error}. Then resume the run: it opens the same result."
-            raise ArgumentError("checkpoint", str(folder), "a folder to write", advice) from error
+            raise unusable(str(folder), "a folder to write", advice) from error
 
     def complete(self) -> None:
         """This party's shares are gone; to be called once all parties have the result."""
@@ -348,4 +348,4 @@ def _write(path: Path, words: Checkpoint) -> None:
         files.write(path, words)
     except OSError as error:
         advice = f"{error}. Then resume the run: they were not opened."
-        raise ArgumentError("checkpoint", str(path), "a file to write", advice) from error
+        raise unusable(str(path), "a file to write", advice) from error

@@ -15,7 +15,7 @@ from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.party import PartyCheckpoints
 
 STORED = Subject("checkpoint", "written at every party", "It was not opened.")
-WRITTEN = Subject("checkpoint", "written at every party", "--resume opens the same result.")
+WRITTEN = Subject("checkpoint", "written at every party", "{resume=True} opens the same result.")
 T = TypeVar("T")
 
 

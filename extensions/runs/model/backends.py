@@ -58,10 +58,7 @@ def find_model_backend(name: str) -> ModelBackend:
     """
     backend = find(name)
     if not hasattr(backend, "use"):
-        raise ArgumentError(
-            "backend",
-            name,
-            "one that computes with shares, such as 'crypten'",
-            "Shares of every backend are the same files.",
-        )
+        allowed = "one that computes with shares, such as 'crypten'"
+        advice = "Shares of every backend are the same files."
+        raise ArgumentError("backend", name, allowed, advice, code="choice")
     return cast(ModelBackend, backend)

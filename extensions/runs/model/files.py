@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from extensions.ring.fixed_point import Reals
 from extensions.runs.model.header import Header
 
 MODEL_FILE = "model.npz"
-"""Name of an opened model in the folder of `--save`."""
+"""Name of an opened model in a run's folder."""
+_unusable = partial(ArgumentError, code="file")
 HEADER = "header"
 WHITENING = ("whitening_diagonal", "whitening_upper")
 """What was opened of a whitening (`extensions.protocols.sums.whitening.Whitening.parts`)."""
@@ -70,11 +72,11 @@ def read_opened(path: Path) -> OpenedModel:
     """
     arrays = read_arrays("model", path)
     if SHARED in arrays:
-        raise ArgumentError(
+        raise _unusable(
             "model",
             str(path),
             "a model in the clear, and this is a party's share of one",
-            "`pea train --evaluate opened --save FOLDER` writes model.npz.",
+            "`pea train` with {evaluate=opened} and {save} writes model.npz.",
         )
     header = header_in("model", path, arrays)
     parts = reals_in("model", path, arrays, header.spec.network)
@@ -89,7 +91,7 @@ def check_there(argument: str, path: Path) -> None:
         ArgumentError: there is not.
     """
     if not path.is_file():
-        raise ArgumentError(argument, str(path), "an existing .npz file of `pea train --save`")
+        raise _unusable(argument, str(path), "an existing .npz file of `pea train`")
 
 
 def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -106,7 +108,7 @@ def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         return read_npz(path)
     except ValueError as error:
-        raise ArgumentError(argument, str(path), "an undamaged .npz file", f"{error}.") from error
+        raise _unusable(argument, str(path), "an undamaged .npz file", f"{error}.") from error
 
 
 def header_in(argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) -> Header:
@@ -116,10 +118,10 @@ def header_in(argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) ->
         ArgumentError: there is none, or it cannot be read.
     """
     if HEADER not in arrays:
-        raise ArgumentError(
+        raise _unusable(
             argument,
             f"{path}, which has no header",
-            "a file of `pea train --save`",
+            "a file of `pea train`",
             "Files of earlier versions do not say what their models take: train again.",
         )
     try:
@@ -146,7 +148,8 @@ def parameters_in(
         parts = []
     shapes = [part.shape for part in parts]
     if shapes != wanted:
-        raise ArgumentError(argument, f"{path}: {shapes}", f"of the model's shapes, {wanted}")
+        allowed = f"of the model's shapes, {wanted}"
+        raise ArgumentError(argument, f"{path}: {shapes}", allowed, code="shape")
     return parts
 
 
@@ -160,7 +163,7 @@ def reals_in(
     """
     parts = parameters_in(argument, path, arrays, network)
     if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
-        raise ArgumentError(argument, str(path), "a file of finite real numbers")
+        raise _unusable(argument, str(path), "a file of finite real numbers")
     return parts
 
 
@@ -182,12 +185,9 @@ def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Wh
     if parts is not None and [(part.dtype.name, part.shape) for part in parts] == shapes:
         found = Whitening(parts=[*parts], ridge=header.whitening["ridge"])
     if found is None or found.digest != header.whitening["digest"]:
-        raise ArgumentError(
-            "whitening",
-            "other numbers than the header says",
-            "those that the training opened",
-            "Without them features are not those of the training. Save the model again.",
-        )
+        allowed = "those that the training opened"
+        advice = "Without them features are not those of the training. Save the model again."
+        raise ArgumentError("whitening", "other numbers than the header says", allowed, advice)
     return found
 
 
@@ -203,4 +203,4 @@ def whitening_in(
     try:
         return whitening_of(header, parts)
     except ArgumentError as error:
-        raise ArgumentError(argument, str(path), "an undamaged file", str(error)) from error
+        raise _unusable(argument, str(path), "an undamaged file", str(error)) from error

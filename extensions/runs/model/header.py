@@ -205,8 +205,8 @@ class Header:
 
 
 def _unreadable(error: Exception) -> ArgumentError:
-    allowed = f"one that `pea train --save` of pea-mpl {extensions.__version__} writes"
-    return ArgumentError("header", "unreadable", allowed, f"{error}.")
+    allowed = f"one that `pea train` of pea-mpl {extensions.__version__} writes"
+    return ArgumentError("header", "unreadable", allowed, f"{error}.", code="file")
 
 
 def header_of(

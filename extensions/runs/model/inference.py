@@ -75,7 +75,8 @@ def check_width(header: Header, features: Reals) -> None:
             "records",
             f"{features.shape[1]} features a record",
             f"of {header.spec.widths[0]} features, as the model takes",
-            f"It takes those of --features {header.features}.",
+            f"It takes those of {{features={header.features}}}.",
+            code="shape",
         )
 
 

@@ -1,8 +1,9 @@
-"""One party's share of a model, as `--save` writes it, and what it says of the run."""
+"""One party's share of a model, as a run saves it, and what it says of the run."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from extensions.runs.model.files import (
 from extensions.runs.model.header import Header
 
 RANK = "rank"
+_unusable = partial(ArgumentError, "shares", code="file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,17 +89,16 @@ def read_shares(path: Path) -> SharedModel:
     """
     arrays = read_arrays("shares", path)
     if SHARED not in arrays or RANK not in arrays:
-        raise ArgumentError(
-            "shares", str(path), "a party's share", "Give an opened model with --model."
-        )
+        advice = "Give an opened model as {model}."
+        raise _unusable(str(path), "a party's share", advice)
     header = header_in("shares", path, arrays)
     parts = parameters_in("shares", path, arrays, header.spec.network)
     if any(part.dtype != "int64" for part in parts):
-        raise ArgumentError("shares", str(path), "a file of 64-bit integers")
+        raise _unusable(str(path), "a file of 64-bit integers")
     save, rank = arrays[SHARED], arrays[RANK]
     numbers = save.ndim == 1 and all(each.dtype.kind in "iu" for each in (save, rank))
     if not numbers or rank.tolist() not in range(len(save)):
-        raise ArgumentError("shares", str(path), "an undamaged share of one party of a save")
+        raise _unusable(str(path), "an undamaged share of one party of a save")
     known = {name: str(arrays[name]) for name in ("entry", "run", "release") if name in arrays}
     return SharedModel(
         header=header,
@@ -117,12 +118,9 @@ def read_own(path: Path, rank: int) -> SharedModel:
     """
     found = read_shares(path)
     if found.rank != rank:
-        raise ArgumentError(
-            "shares",
-            f"{path}, the share of party {found.rank}",
-            f"the share of party {rank}",
-            f"It was saved as {path_of(Path(), found.rank)}.",
-        )
+        allowed = f"the share of party {rank}"
+        advice = f"It was saved as {path_of(Path(), found.rank)}."
+        raise _unusable(f"{path}, the share of party {found.rank}", allowed, advice)
     return found
 
 
@@ -137,9 +135,7 @@ def paths_in(folder: Path) -> list[Path]:
     for rank, path in enumerate(paths[1:], start=1):
         other = read_own(path, rank)
         if other.save != first.save or other.header.to_json() != first.header.to_json():
-            raise ArgumentError(
-                "shares", str(path), "of the same save as party-0.npz", "Each run has its own."
-            )
+            raise _unusable(str(path), "of the same save as party-0.npz", "Each run has its own.")
     return paths
 
 

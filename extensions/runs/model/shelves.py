@@ -48,15 +48,12 @@ def check_free(folder: Path, checkpoints: CheckpointOptions | None) -> None:
     shares = sorted(path for path in folder.glob("party-*.npz") if path.stem[6:].isdecimal())
     resumed = checkpoints is not None and checkpoints.resume
     own = runs_in(checkpoints.folder) if checkpoints is not None and resumed and shares else set()
-    also = ", and for --checkpoint" if checkpoints is not None and not resumed else ""
+    also = " and for {checkpoint}" if checkpoints is not None and not resumed else ""
     for path in [folder / MODEL_FILE, *shares]:
         if path.exists() and _run_of(path) not in own:
-            raise ArgumentError(
-                "save",
-                str(folder),
-                "a folder without another run's model or shares",
-                f"{path.name} would be lost. Choose another folder for --save{also}.",
-            )
+            allowed = "a folder without another run's model or shares"
+            advice = f"{path.name} would be lost. Choose another folder for {{save}}{also}."
+            raise ArgumentError("save", str(folder), allowed, advice, code="file")
 
 
 def _run_of(path: Path) -> str | None:

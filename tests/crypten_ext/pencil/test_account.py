@@ -280,5 +280,5 @@ def test_a_ledger_of_an_earlier_version_is_not_taken_for_that_of_records(tmp_pat
     before = old.read_bytes()
     with pytest.raises(ArgumentError) as refused:
         account(old).charge()
-    assert "--ledger" in refused.value.hint
+    assert "{ledger}" in refused.value.hint
     assert old.read_bytes() == before

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.errors import ArgumentError, MissingExtraError
+from extensions.rules import one_of
 from extensions.runs.model.files import OpenedModel, write_opened
 
 Write = Callable[[Path, OpenedModel], object]
@@ -81,15 +82,14 @@ def export(model: OpenedModel, to: str, path: Path) -> Path:
             suffix than its files have.
         MissingExtraError: what the format needs is not installed.
     """
-    if to not in FORMATS:
-        raise ArgumentError("to", to, f"one of {', '.join(FORMATS)}")
+    one_of(FORMATS).check("to", to)
     chosen = FORMATS[to]
     if model.header.spec.kind and to != "npz":
-        raise ArgumentError(
-            "to", to, f"npz for {model.header.spec.kind}", "Its weights are arrays by their names."
-        )
+        advice = "Its weights are arrays by their names."
+        raise ArgumentError("to", to, f"npz for {model.header.spec.kind}", advice)
     if path.suffix != chosen.suffix:
-        raise ArgumentError("out", str(path), f"the path of a file that ends in {chosen.suffix}")
+        allowed = f"the path of a file that ends in {chosen.suffix}"
+        raise ArgumentError("out", str(path), allowed, code="file")
     try:
         write = chosen.writer()
     except ModuleNotFoundError as error:
