@@ -60,14 +60,12 @@ class Convolution:
     def __post_init__(self) -> None:
         check_fields(self)
         if not (1 <= self.kernel[0] <= self.height and 1 <= self.kernel[1] <= self.width):
-            raise ArgumentError(
-                "kernel", self.kernel, f"within {self.height} x {self.width}", code="range"
-            )
+            allowed = f"within {self.height} x {self.width}"
+            raise ArgumentError("kernel", self.kernel, allowed, code="range")
         if self.height * self.width > DEGREE:
             pixels = f"{self.height} x {self.width}"
-            raise ArgumentError(
-                "image", pixels, f"of at most {DEGREE} pixels", "Cut it up.", code="range"
-            )
+            allowed = f"of at most {DEGREE} pixels"
+            raise ArgumentError("image", pixels, allowed, "Cut it up.", code="range")
 
     @property
     def places(self) -> tuple[int, int]:

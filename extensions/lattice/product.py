@@ -176,9 +176,8 @@ class Multiplier:
         ends = int(weights.min()), int(weights.max())
         if any((end ^ (end >> 63)).bit_length() >= plan.weight_bits for end in ends):
             # The values themselves are secret.
-            raise ArgumentError(
-                "weight_bits", plan.weight_bits, "enough for all entries of W", code="range"
-            )
+            allowed = "enough for all entries of W"
+            raise ArgumentError("weight_bits", plan.weight_bits, allowed, code="range")
         if plan.flooding != self._flooding:
             raise ArgumentError("flooding", plan.flooding, f"that of the run, {self._flooding}")
         if plan.revealed > self._left:
@@ -247,6 +246,5 @@ def _block(plan: Convolution, images: int, outputs: int) -> tuple[slice, slice]:
 
 def _check_shape(name: str, given: Integers, shape: tuple[int, ...]) -> None:
     if given.shape != shape or given.dtype != np.int64:
-        raise ArgumentError(
-            name, f"{given.dtype} {given.shape}", f"int64 of shape {shape}", code="shape"
-        )
+        allowed = f"int64 of shape {shape}"
+        raise ArgumentError(name, f"{given.dtype} {given.shape}", allowed, code="shape")

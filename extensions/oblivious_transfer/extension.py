@@ -70,9 +70,8 @@ class Receiver:
             TransferError: the session has not begun.
         """
         if choices.ndim != 1 or not choices.size or choices.max() > 1:
-            raise ArgumentError(
-                "choices", choices.shape, "bytes 0 or 1, one a transfer", code="shape"
-            )
+            allowed = "bytes 0 or 1, one a transfer"
+            raise ArgumentError("choices", choices.shape, allowed, code="shape")
         _check_begun(self._streams)
         words = _words(choices.size)
         packed = np.zeros(8 * words, dtype=np.uint8)

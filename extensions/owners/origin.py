@@ -133,9 +133,8 @@ class Origin:
         if len(paths) < parties:
             missing = min(set(range(parties)) - set(paths))
             allowed = f"RANK=PATH for all {parties} parties"
-            raise ArgumentError(
-                "data_for_party", list(self.own), allowed, f"Party {missing} has none."
-            )
+            advice = f"Party {missing} has none."
+            raise ArgumentError("data_for_party", list(self.own), allowed, advice)
         return [paths[rank] for rank in range(parties)]
 
     def _check(self) -> None:

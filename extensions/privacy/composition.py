@@ -171,7 +171,7 @@ def _find_epsilon(
     least = smallest_delta(mechanisms, accountant)
     if delta <= least:
         allowed = f"above {least:.3g}, the rounding error of the pld accountant over these steps"
-        advice = "Use {accountant=rdp} or a larger delta."
+        advice = "Use {accountant=rdp} or a larger {delta}."
         raise ArgumentError("delta", delta, allowed, advice, code="range")
     curve = privacy_curve(mechanisms, accountant, neighbours)
     overflow = math.fsum(m.overflow_probability for m in mechanisms)

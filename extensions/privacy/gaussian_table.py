@@ -107,9 +107,8 @@ def check_noise_scale(scale: float) -> None:
     """Raises ArgumentError where `scale` (ring units) is no usable standard deviation."""
     if not 0.0 <= scale < MOST_SCALE:
         allowed = f"in [0, {MOST_SCALE:.3g}) ring units"
-        raise ArgumentError(
-            "scale", scale, allowed, "Lower sigma or the fractional bits.", code="range"
-        )
+        advice = "Lower sigma or the fractional bits."
+        raise ArgumentError("scale", scale, allowed, advice, code="range")
 
 
 @functools.lru_cache(maxsize=64)

@@ -50,7 +50,7 @@ def _search(
     while gap_high > 0:
         if high > math.log(_LARGEST_NOISE):
             allowed = "large enough for this accountant to reach it with some noise"
-            advice = "Use {calibration=pld}, a larger epsilon or a larger delta."
+            advice = "Use {calibration=pld}, a larger {epsilon} or a larger {delta}."
             raise ArgumentError("epsilon", target, allowed, advice, code="range")
         low, gap_low = high, gap_high
         high += stride

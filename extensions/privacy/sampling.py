@@ -117,9 +117,8 @@ def check_records(
     """
     x = as_reals("features", features)
     if x.ndim != 2 or 0 in x.shape:
-        raise ArgumentError(
-            "features", x.shape, "a shape (records, features), both at least 1", code="shape"
-        )
+        allowed = "a shape (records, features), both at least 1"
+        raise ArgumentError("features", x.shape, allowed, code="shape")
     for block in row_blocks(x.shape):
         finite = np.isfinite(x[block].astype(np.float64))
         if not finite.all():
@@ -150,9 +149,8 @@ def encode_targets(
     """
     y = np.asarray(labels)
     if y.shape not in ((records,), (records, classes)):
-        raise ArgumentError(
-            "labels", y.shape, f"a shape ({records},) or ({records}, {classes})", code="shape"
-        )
+        allowed = f"a shape ({records},) or ({records}, {classes})"
+        raise ArgumentError("labels", y.shape, allowed, code="shape")
     if classes == 1:
         y = y.reshape(records, 1)
     if y.ndim == 2:
@@ -233,9 +231,8 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 
         wrong = ~((reals >= 0) & (reals < classes) & (reals == np.floor(reals)))
     if wrong.any():
         row = first + int(np.argmax(wrong))
-        raise ArgumentError(
-            "labels", f"that of row {row}", f"an integer in 0..{classes - 1}", code="data"
-        )
+        allowed = f"an integer in 0..{classes - 1}"
+        raise ArgumentError("labels", f"that of row {row}", allowed, code="data")
 
 
 def check_sample_rate(sample_rate: float) -> float:

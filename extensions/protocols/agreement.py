@@ -52,12 +52,8 @@ class Subject:
         """
         for rank, problem in enumerate(refusing):
             if problem:
-                raise ArgumentError(
-                    self.name,
-                    f"refused by party {rank}",
-                    self.allowed,
-                    f"{self.spared} The reason is in the output of party {rank}.",
-                )
+                advice = f"{self.spared} The reason is in the output of party {rank}."
+                raise ArgumentError(self.name, f"refused by party {rank}", self.allowed, advice)
 
 
 RECORDS = Subject("records", "valid at every party", "Nothing was shared.")

@@ -52,15 +52,13 @@ def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> In
     reals = np.asarray(values, dtype=np.float64)
     if not np.isfinite(reals).all():
         bad = reals[~np.isfinite(reals)].flat[0]
-        raise ArgumentError(
-            name, float(bad), "finite", "Remove or impute missing values first.", code="range"
-        )
+        advice = "Remove or impute missing values first."
+        raise ArgumentError(name, float(bad), "finite", advice, code="range")
     limit = 2.0 ** (SAFE_BITS - frac_bits)
     if reals.size and float(np.abs(reals).max()) >= limit:
         allowed = f"below 2^{SAFE_BITS - frac_bits} in magnitude"
-        raise ArgumentError(
-            name, "a number that is too large", allowed, "Rescale the data.", code="range"
-        )
+        advice = "Rescale the data."
+        raise ArgumentError(name, "a number that is too large", allowed, advice, code="range")
     return np.rint(np.ldexp(reals, frac_bits)).astype(np.int64)
 
 

@@ -167,9 +167,8 @@ class Federation:
 def _member(row: Any, path: Path) -> Member:
     names = {field.name for field in fields(Member)}
     if not isinstance(row, dict) or not {"name", "role", "fingerprint"} <= set(row) <= names:
-        raise ArgumentError(
-            "federation", str(path), "of members with " + ", ".join(sorted(names)), code="file"
-        )
+        allowed = "of members with " + ", ".join(sorted(names))
+        raise ArgumentError("federation", str(path), allowed, code="file")
     if wrong := [name for name, value in row.items() if not isinstance(value, str)]:
         raise ArgumentError(wrong[0], row[wrong[0]], "text in quotation marks", code="type")
     try:

@@ -62,21 +62,18 @@ class Identity:
             text = path.read_text()
             mode = stat.S_IMODE(path.stat().st_mode)
         except (OSError, UnicodeDecodeError) as error:
-            raise ArgumentError(
-                "key", str(path), "a file of `pea keys`", str(error), code="file"
-            ) from error
+            allowed = "a file of `pea keys`"
+            raise ArgumentError("key", str(path), allowed, str(error), code="file") from error
         if mode & 0o077:
-            raise ArgumentError(
-                "key", str(path), "a file of mode 0600", f"Type: chmod 600 {path}", code="file"
-            )
+            advice = f"Type: chmod 600 {path}"
+            raise ArgumentError("key", str(path), "a file of mode 0600", advice, code="file")
         try:
             load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path)
             found = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
             Stated.by(found)
         except (OSError, ValueError) as error:
-            raise ArgumentError(
-                "key", str(path), "a file of `pea keys`", str(error), code="file"
-            ) from error
+            allowed = "a file of `pea keys`"
+            raise ArgumentError("key", str(path), allowed, str(error), code="file") from error
         return cls(path, found)
 
 

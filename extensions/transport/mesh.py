@@ -119,9 +119,8 @@ class Mesh:
         end, transfer = self._ends[rank], Transfer(self.wait, tag)
         data = _bytes(data)
         if len(data) > LARGEST:
-            raise ArgumentError(
-                "data", f"{len(data)} bytes", f"at most {LARGEST} bytes", code="range"
-            )
+            allowed = f"at most {LARGEST} bytes"
+            raise ArgumentError("data", f"{len(data)} bytes", allowed, code="range")
         end.put(data, transfer, lasting=lasting)
         if 0 < len(end.out) <= 2:
             end.push()

@@ -53,12 +53,9 @@ ARCHITECTURES: dict[str, Architecture] = {"lenet": lenet, "cnn": cnn}
 def _grid(model: str, features: int) -> Grid:
     grid = Grid.square(features, model=model)
     if grid.height < SMALLEST:
-        raise ArgumentError(
-            "model",
-            model,
-            f"'logistic' or 'mlp:H' for images of {grid.height} x {grid.width}",
-            f"Its windows need images of {SMALLEST} x {SMALLEST} at least.",
-        )
+        allowed = f"'logistic' or 'mlp:H' for images of {grid.height} x {grid.width}"
+        advice = f"Its windows need images of {SMALLEST} x {SMALLEST} at least."
+        raise ArgumentError("model", model, allowed, advice)
     if grid.height > LARGEST:
         allowed = f"a list of layers for images of {grid.height} x {grid.width}"
         raise ArgumentError("model", model, allowed, f"Images have at most {LARGEST} x {LARGEST}.")

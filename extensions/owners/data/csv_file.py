@@ -156,7 +156,7 @@ class _File:
     def rows(self) -> Iterator[_Row]:
         """All rows, the header first: lines are joined as long as a quotation mark is open."""
         if (at := self.text.find("\0")) >= 0:
-            raise self.error(at, "text in UTF-8, but it is a NUL byte", _AS_CSV)
+            raise self.error(at, "text in UTF-8 without NUL bytes", _AS_CSV)
         ends = _BREAK.findall(self.header)
         end = ends[-1] if ends and self.header.endswith(ends[-1]) else "\n"
         lines = self.text.removesuffix(end).split(end)
@@ -217,7 +217,7 @@ class _File:
                 continue
             columns = [*zip(*alone, strict=True)]
             if not kinds or any(all(map(kind.has, columns[i])) for i, kind in enumerate(kinds)):
-                allowed = "one record, but each of its lines could be one"
+                allowed = "one record: each of its lines could be one"
                 advice = (
                     f"Look for stray quotation marks in its {len(alone)} lines. {_DOUBLED} If it "
                     "is one record, save the table as Parquet."

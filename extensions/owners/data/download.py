@@ -52,20 +52,13 @@ def fetch(published: Published, folder: Path) -> Path:
                 digest.update(chunk)
                 out.write(chunk)
             if digest.hexdigest() != expected:
-                raise ArgumentError(
-                    "download",
-                    published.url,
-                    f"a file of {algorithm} {expected}",
-                    f"What came has {digest.hexdigest()}.",
-                    code="file",
-                )
+                allowed = f"a file of {algorithm} {expected}"
+                advice = f"What came has {digest.hexdigest()}."
+                raise ArgumentError("download", published.url, allowed, advice, code="file")
     except (urllib.error.URLError, HTTPException, OSError) as error:
-        raise ArgumentError(
-            "download",
-            published.url,
-            "reachable from this machine",
-            f"{error}. Download it elsewhere and give its folder as {{data_dir}}.",
-        ) from error
+        allowed = "reachable from this machine"
+        advice = f"{error}. Download it elsewhere and give its folder as {{data_dir}}."
+        raise ArgumentError("download", published.url, allowed, advice) from error
     return path
 
 

@@ -137,19 +137,13 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise unusable(
-                f"{path}: {name}, row {row}, which has NaN or infinity",
-                "finite numbers",
-                "Impute them by a public rule, or drop the record.",
-            )
+            allowed = "finite numbers"
+            advice = "Impute them by a public rule, or drop the record."
+            raise unusable(f"{path}: {name}, row {row}, which has NaN or infinity", allowed, advice)
     if kind not in kinds:
-        raise ArgumentError(
-            "records",
-            f"{path}: {kind}",
-            f"a file of the kind {' or '.join(kinds)}",
-            "Turn images and texts into features first: `pea features`, or {features}.",
-            code="type",
-        )
+        allowed = f"a file of the kind {' or '.join(kinds)}"
+        advice = "Turn images and texts into features first: `pea features`, or {features}."
+        raise ArgumentError("records", f"{path}: {kind}", allowed, advice, code="type")
     return arrays, recipe
 
 

@@ -146,9 +146,8 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
     table = read_cells(path)
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
-            raise ArgumentError(
-                option, name, f"a column of {path.name}: {listed(table)}", code="choice"
-            )
+            allowed = f"a column of {path.name}: {listed(table)}"
+            raise ArgumentError(option, name, allowed, code="choice")
     if columns.text == columns.label:
         others = [name for name in table if name != columns.label]
         allowed = f"a column other than that of the labels: {listed(others)}"
@@ -213,9 +212,8 @@ def naming(path: Path) -> Iterator[None]:
         if error.argument not in ("records", "labels"):
             raise
         given = f"{path.name}, {error.value}"
-        raise ArgumentError(
-            error.argument, given, error.rule, error.hint, code=error.code
-        ) from None
+        advice = error.hint
+        raise ArgumentError(error.argument, given, error.rule, advice, code=error.code) from None
 
 
 def _existing(path: Path) -> Path:
@@ -256,12 +254,9 @@ def class_names(labels: Sequence[str]) -> tuple[str, ...]:
     if any(map(math.isnan, numbers)):
         return tuple(names)
     if len(names) > MOST_CLASSES or not all(map(float.is_integer, numbers)):
-        raise ArgumentError(
-            "label",
-            f"a column of {len(names)} different numbers",
-            f"one of classes: texts, or at most {MOST_CLASSES} whole numbers",
-            "To learn a number give {schema} (`pea schema` drafts one) and {loss=squared}.",
-        )
+        allowed = f"one of classes: texts, or at most {MOST_CLASSES} whole numbers"
+        advice = "To learn a number give {schema} (`pea schema` drafts one) and {loss=squared}."
+        raise ArgumentError("label", f"a column of {len(names)} different numbers", allowed, advice)
     return tuple(sorted(names, key=number_of))
 
 

@@ -94,9 +94,8 @@ def _read_array(path: Path) -> Raw:
     if x.dtype.kind == "U":
         x = x.astype(object)
     if kind_of(x) is None or not len(x):
-        raise ArgumentError(
-            "records", f"{path}: {x.shape} {x.dtype}", f"{allowed}: one or more", code="shape"
-        )
+        allowed = f"{allowed}: one or more"
+        raise ArgumentError("records", f"{path}: {x.shape} {x.dtype}", allowed, code="shape")
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         raise unusable(str(path), "a file of finite numbers")
     return x

@@ -67,7 +67,8 @@ def with_option(extractor: Extractor, option: str) -> Extractor:
     """
     name = f"{extractor.name},{option}"
     if option not in OPTIONS:
-        raise ArgumentError("features", name, f"of the options {', '.join(OPTIONS)}", code="choice")
+        allowed = f"an extractor with some of the options {', '.join(OPTIONS)}"
+        raise ArgumentError("features", name, allowed, code="choice")
     return replace(OPTIONS[option](extractor), name=name)
 
 

@@ -59,9 +59,8 @@ def _sources(function: Any, module: str) -> dict[str, str]:
         try:
             found[f"weights {number}"] = _digest(Path(path).read_bytes())
         except OSError as error:
-            raise ArgumentError(
-                "weights", str(path), "a file that can be read", code="file"
-            ) from error
+            allowed = "a file that can be read"
+            raise ArgumentError("weights", str(path), allowed, code="file") from error
     return found
 
 

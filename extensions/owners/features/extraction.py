@@ -89,12 +89,8 @@ def check_kind(kind: Kind | None, extractor: Extractor) -> None:
         ArgumentError: it does not.
     """
     if kind not in extractor.kinds:
-        raise ArgumentError(
-            "features",
-            extractor.name,
-            f"an extractor for {kind}",
-            f"This one takes {' and '.join(extractor.kinds)}.",
-        )
+        advice = f"This one takes {' and '.join(extractor.kinds)}."
+        raise ArgumentError("features", extractor.name, f"an extractor for {kind}", advice)
 
 
 def _cached(
@@ -121,9 +117,8 @@ def _taken(x: Raw, extractor: Extractor, progress: Callable[[int], None]) -> Fea
         parts.append(_checked(extractor, batch))
         progress(start + len(batch))
     if len({part.shape[1] for part in parts}) > 1:
-        raise ArgumentError(
-            "features", extractor.name, "a function with rows of one width", code="shape"
-        )
+        allowed = "a function with rows of one width"
+        raise ArgumentError("features", extractor.name, allowed, code="shape")
     return np.concatenate(parts)
 
 

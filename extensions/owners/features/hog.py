@@ -30,9 +30,8 @@ def make(argument: str | None) -> Extractor:
         MissingExtraError: scikit-image is not installed.
     """
     if argument is not None and not re.fullmatch(r"[1-9]\d?(,[1-9]\d?){2}", argument):
-        raise ArgumentError(
-            "features", f"hog:{argument}", "hog or hog:ORIENTATIONS,CELL,BLOCK, such as hog:9,4,2"
-        )
+        allowed = "hog or hog:ORIENTATIONS,CELL,BLOCK, such as hog:9,4,2"
+        raise ArgumentError("features", f"hog:{argument}", allowed)
     try:
         from skimage.feature import hog
     except ImportError:
@@ -42,11 +41,8 @@ def make(argument: str | None) -> Extractor:
     def extract(x: Raw) -> Features:
         side = cell or max(2, min(x.shape[1:3]) // CELLS)
         if side * block > min(x.shape[1:3]):
-            raise ArgumentError(
-                "features",
-                f"hog:{argument}",
-                f"of blocks that fit into {x.shape[1]}x{x.shape[2]} pixels",
-            )
+            allowed = f"of blocks that fit into {x.shape[1]}x{x.shape[2]} pixels"
+            raise ArgumentError("features", f"hog:{argument}", allowed)
         return np.array(
             [
                 hog(

@@ -42,9 +42,8 @@ def make(argument: str | None) -> Extractor:
     places = [Path(path), *(folder / path for folder in folders_of(FOLDER))]
     file = next((place for place in places if place.is_file()), None)
     if file is None:
-        raise ArgumentError(
-            "features", f"tflite:{path}", "tflite:PATH of an existing model", code="file"
-        )
+        allowed = "tflite:PATH of an existing model"
+        raise ArgumentError("features", f"tflite:{path}", allowed, code="file")
     model = file.read_bytes()
     first = Network(model, path, tensor)
     networks = [first]
@@ -100,9 +99,8 @@ class Network:
                 )
             self._interpreter.allocate_tensors()
         except ValueError as error:
-            raise ArgumentError(
-                "features", f"tflite:{path}", "an undamaged model", code="file"
-            ) from error
+            allowed = "an undamaged model"
+            raise ArgumentError("features", f"tflite:{path}", allowed, code="file") from error
         self._given = self._interpreter.get_input_details()[0]
         shape = tuple(map(int, self._given["shape"]))
         if len(shape) != 4 or (shape[0], shape[3]) != (1, 3):

@@ -184,9 +184,8 @@ def check_range(name: str, low: float, high: float) -> None:
         ArgumentError: they are not.
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ArgumentError(
-            name, [low, high], "two finite numbers, the smaller one first", code="range"
-        )
+        allowed = "two finite numbers, the smaller one first"
+        raise ArgumentError(name, [low, high], allowed, code="range")
 
 
 def check_names(name: str, names: Sequence[str]) -> None:

@@ -160,9 +160,8 @@ def draft(
     """
     for option, name in (("target", target), ("unit", unit), *(("exclude", x) for x in exclude)):
         if name is not None and name not in table:
-            raise ArgumentError(
-                option, name, f"a column of the file: {listed(table)}", code="choice"
-            )
+            allowed = f"a column of the file: {listed(table)}"
+            raise ArgumentError(option, name, allowed, code="choice")
     if unit == target:
         raise ArgumentError("unit", unit, "a column other than the target")
     for name in exclude:
@@ -181,9 +180,8 @@ def draft(
             columns.append(_column(name, present, mark, missing=len(present) < len(cells)))
     if not columns:
         given = listed(f"{name}: {why}" for name, why in left_out.items())
-        raise ArgumentError(
-            "from", given, "a file with columns to learn from beside the target", code="file"
-        )
+        allowed = "a file with columns to learn from beside the target"
+        raise ArgumentError("from", given, allowed, code="file")
     schema = Schema(
         separator=separator,
         decimal=mark,

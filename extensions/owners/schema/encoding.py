@@ -152,6 +152,5 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
 def _check_there(table: Table, name: str) -> None:
     if name not in table:
         given = f"columns {listed(sorted(table))}"
-        raise ArgumentError(
-            "records", given, f"a table with the schema's column {name!r}", code="data"
-        )
+        allowed = f"a table with the schema's column {name!r}"
+        raise ArgumentError("records", given, allowed, code="data")

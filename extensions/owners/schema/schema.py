@@ -112,7 +112,7 @@ class Schema:
         named += [] if self.unit is None else [self.unit.column]
         for name in named:
             if named.count(name) > 1:
-                raise ArgumentError("columns", name, "one of columns, target and unit, not two")
+                raise ArgumentError("columns", name, "named once among columns, target and unit")
 
     @property
     def task(self) -> Task:

@@ -23,7 +23,7 @@ from extensions.privacy.sampling import row_blocks
 from extensions.protocols.noise import EVEN, NoiseSplit, noise_without
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.integer_matmul import EXACT_BITS
-from extensions.rules import POSITIVE, Whole
+from extensions.rules import Whole
 
 FRAC_BITS = 18
 """Of a row's entries; a Gram matrix has twice as many."""
@@ -66,11 +66,7 @@ def unit_rows(rows: Integers, bound: float) -> Integers:
 
     Guarantees:
         Each row is a function of itself alone, and the sum of its squares is at most 4^FRAC_BITS.
-
-    Raises:
-        ArgumentError: a bound that is not positive and finite.
     """
-    POSITIVE.check("bound", bound)
     encoded = np.empty(rows.shape, dtype=np.int64)
     for block in blocks(rows.shape):
         reals = rows[block].astype(np.float64)

@@ -107,9 +107,8 @@ def _checked(x: npt.ArrayLike, frac_bits: int, max_feature_norm: float) -> OwnRe
     try:
         rows = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            "x", type(x).__name__, "rows of numbers", str(error), code="type"
-        ) from error
+        allowed = "rows of numbers"
+        raise ArgumentError("x", type(x).__name__, allowed, str(error), code="type") from error
     return check_records(
         rows,
         np.zeros(rows.shape[:1]),

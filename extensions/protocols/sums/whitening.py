@@ -18,7 +18,6 @@ from functools import cached_property
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.protocols.host import Host
 from extensions.protocols.noise import EVEN, NoiseSplit
 from extensions.protocols.pea import Keep
@@ -34,6 +33,7 @@ from extensions.protocols.sums.gram import (
 )
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.fixed_point import Integers, Reals
+from extensions.rules import POSITIVE
 
 WHITENING = "whitening"
 """Name of the release, and of the noise in ledgers, to which all parties contribute."""
@@ -171,9 +171,6 @@ def ridge_of(
     Raises:
         ArgumentError: no noise.
     """
-    if sigma == 0.0:
-        raise ArgumentError(
-            "sigma", sigma, "above 0: without noise no ridge follows from it", code="range"
-        )
+    POSITIVE.check("sigma", sigma, "Without noise no ridge follows from it.")
     norm = noise_norm(sigma, columns, parties=parties, split=split)
     return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)

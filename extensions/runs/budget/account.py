@@ -139,8 +139,9 @@ class Account:
             raise ArgumentError(
                 "budget",
                 f"a run for each {entry.unit}, after runs for each {self.unit} in {where}",
-                "runs for the same unit: epsilons for different ones do not add up",
-                "Run with the same unit of the schema, or keep another ledger as {budget}.",
+                "runs for the same unit",
+                "Epsilons for different ones do not add up. Run with the same unit of the schema, "
+                "or keep another ledger as {budget}.",
             )
         after = replace(self, entries=(*self.entries, entry))
         if self.cap is None:
