@@ -6,7 +6,7 @@ checks all of a dataclass. What is not in range is an `ArgumentError` whose rule
 
 import functools
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from numbers import Complex, Integral, Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -20,9 +20,11 @@ class Rule:
 
     Attributes:
         code: of errors about it.
+        hint: of those that have no other.
     """
 
     code: ClassVar[str] = "range"
+    hint: str = field(default="", kw_only=True)
 
     def holds(self, value: Any) -> bool:
         """Whether the value is so."""
@@ -31,7 +33,7 @@ class Rule:
     def check(self, argument: str, value: Any, hint: str = "") -> None:
         """Raises ArgumentError unless the value is so."""
         if not self.holds(value):
-            raise ArgumentError(argument, value, self, hint)
+            raise ArgumentError(argument, value, self, hint or self.hint)
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,32 @@ class OneOf(Rule):
         return value in self.names
 
     def __str__(self) -> str:
+        if len(self.names) == 1:
+            return repr(self.names[0])
         return f"one of {', '.join(map(str, self.names))}"
 
 
 def one_of(names: Any) -> OneOf:
     """Returns the rule of a `Literal`, or of names."""
     return OneOf(get_args(names) if get_origin(names) is Literal else tuple(names))
+
+
+@dataclass(frozen=True)
+class Each(Rule):
+    """Several values, each of which keeps a rule.
+
+    Attributes:
+        one: rule of one of them.
+    """
+
+    one: Rule
+
+    def holds(self, value: Any) -> bool:
+        """Whether all of them do."""
+        return all(map(self.one.holds, value))
+
+    def __str__(self) -> str:
+        return f"{self.one}, each of them"
 
 
 def is_real(value: Any) -> bool:
@@ -149,19 +171,23 @@ def is_real(value: Any) -> bool:
     return True
 
 
-def check_fields(instance: object) -> None:
+def check_fields(instance: Any) -> None:
     """Checks a dataclass's fields by the rules in their annotations.
 
     A `Literal` is the rule that a value is one of its names. None is allowed where the annotation
-    has it.
+    has it. Numbers of other libraries become Python's: those of a narrow type would wrap around.
 
     Raises:
         ArgumentError: a value breaks a rule; the first such field in their order is named.
     """
-    for name, rule, optional in _rules(type(instance)):
+    kind: Any = type(instance)
+    for name, rule, optional in _rules(kind):
         value = getattr(instance, name)
         if value is not None or not optional:
             rule.check(name, value)
+            if isinstance(rule, Between | Whole) and type(value) not in (bool, int, float):
+                own = int(value) if isinstance(rule, Whole) else float(value)
+                object.__setattr__(instance, name, own)
 
 
 @functools.cache
@@ -169,15 +195,15 @@ def _rules(kind: Any) -> list[tuple[str, Rule, bool]]:
     """The fields that have a rule, with it, and whether they may be None."""
     hints = get_type_hints(kind, include_extras=True)
     found = []
-    for field in fields(kind):
-        hint, *marks = _parts(hints[field.name])
+    for each in fields(kind):
+        hint, *marks = _parts(hints[each.name])
         inner = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         optional = NoneType in inner
-        kinds = [_parts(each) for each in inner if each is not NoneType]
-        marks += [mark for each in kinds for mark in each[1:]]
+        kinds = [_parts(part) for part in inner if part is not NoneType]
+        marks += [mark for parts in kinds for mark in parts[1:]]
         if len(kinds) == 1 and get_origin(kinds[0][0]) is Literal:
             marks.append(one_of(kinds[0][0]))
-        found += [(field.name, mark, optional) for mark in marks if isinstance(mark, Rule)]
+        found += [(each.name, mark, optional) for mark in marks if isinstance(mark, Rule)]
     return found
 
 

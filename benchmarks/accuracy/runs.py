@@ -17,8 +17,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.optimizer import State
-from extensions.protocols.settings import whole_network_of
+from extensions.protocols.optimizer import State, whole_network_of
 from extensions.protocols.sums.ways import way_of
 from extensions.protocols.sums.whitened import whitened
 from extensions.ring.clear import ClearRing

@@ -20,7 +20,8 @@ from benchmarks.accuracy.ways import EPSILONS
 from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split, write_parts
-from extensions.protocols.sums.choices import is_hidden
+from extensions.protocols.settings import is_hidden
+from extensions.rules import one_of
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Backend, find, settled
 from extensions.runs.options import RunOptions
@@ -60,7 +61,8 @@ def run(
     there = {(row["way"], _target(row)) for row in rows}
     for way, epsilon in wanted:
         setting = ways(material.data, epsilon)[way]
-        if (way, epsilon) in there or not (is_hidden(setting) or backend == "crypten"):
+        hidden = is_hidden(setting.open, setting.method)
+        if (way, epsilon) in there or not (hidden or backend == "crypten"):
             continue  # one program has all records in ABY3 if the model is open
         features = material.features(setting)
         run_of_all = f"{way}, {epsilon:g}"
@@ -91,7 +93,8 @@ def _runs(name: str, titles: Collection[str]) -> list[tuple[str, float]]:
     if name in titles:
         return [run for run in runs.values() if run[0] == name]
     if name not in runs:
-        raise ArgumentError("way", name, f"one of {', '.join(titles)}, or one with ', 2' (epsilon)")
+        rule = f"{one_of(titles)}, or one with ', 2' (epsilon)"
+        raise ArgumentError("way", name, rule, code="choice")
     return [runs[name]]
 
 

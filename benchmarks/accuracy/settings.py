@@ -13,7 +13,7 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss
-from extensions.protocols.sums.choices import Method, Opening
+from extensions.protocols.settings import Method, Opening
 from extensions.runs.config import TrainConfig
 
 PARTIES = 3
@@ -171,7 +171,6 @@ def tuned(data: str, data_dir: Path | None) -> Setting:
         return setting
     path = Path(data_dir or ".").parent / "extractors" / EMBEDDER
     if not path.is_file():
-        raise ArgumentError(
-            "data_dir", str(data_dir), f"a folder beside which lies extractors/{EMBEDDER}"
-        )
+        rule = f"a folder beside which lies extractors/{EMBEDDER}"
+        raise ArgumentError("data_dir", str(data_dir), rule, code="file")
     return replace(setting, features=f"tflite:{path}#{POOLED}")

@@ -10,7 +10,7 @@ from extensions.protocols import pea
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, share_public
 from extensions.protocols.optimizer import State
-from extensions.protocols.settings import Settings
+from extensions.protocols.settings import Training
 from extensions.ring.fixed_point import Integers
 
 
@@ -27,7 +27,7 @@ class Opened(pea.Keep):
         self._steps = steps
         self.models: list[list[Integers]] = []
 
-    def steps(self, config: Settings) -> range:
+    def steps(self, config: Training) -> range:
         """Returns the numbers of the steps that are to be made."""
         return self._steps
 
@@ -41,7 +41,7 @@ class Opened(pea.Keep):
 
 def trajectory(
     host: Host,
-    config: Settings,
+    config: Training,
     records: Sequence[OwnRecords],
     start: Sequence[Integers],
     steps: range,

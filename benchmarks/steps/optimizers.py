@@ -20,8 +20,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
-from extensions.protocols.optimizer import State
-from extensions.protocols.settings import network_of
+from extensions.protocols.optimizer import State, network_of
 from extensions.ring.clear import ClearRing
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig

@@ -9,35 +9,32 @@ from crypten_ext.nn.named_shares import from_arrays, to_arrays
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.ledger import GO_ON
-from extensions.protocols.optimizer import Mean, check_average
+from extensions.protocols.optimizer import Mean
+from extensions.protocols.settings import ScriptTraining
 from extensions.ring.fixed_point import Integers
 
 _PREFIX = "sum of iterates of "
 
 
 class Averaging:
-    """Of which iterates of a training a mean is taken (`extensions.protocols.optimizer.Averaging`).
+    """The mean of a training's last iterates (`extensions.protocols.optimizer.Mean`).
 
     Args:
         model: encrypted.
-        average: part of the steps, in 0..1, the last of which count; 0: the last one is the model.
-        steps: of the whole training.
-        max_weight_norm: bound of weights, for which the mean is exact.
+        settings: of the training; the mean is exact for weights below their `max_weight_norm`.
 
     Raises:
-        ArgumentError: a part out of range, or one of steps whose number nobody knows.
+        ArgumentError: a part of steps whose number nobody knows.
     """
 
-    def __init__(
-        self, model: Any, average: float, steps: int | None, max_weight_norm: float
-    ) -> None:
-        self.average = check_average(average)
-        if average and steps is None:
+    def __init__(self, model: Any, settings: ScriptTraining) -> None:
+        self.average = settings.average
+        if self.average and settings.steps is None:
             advice = "It says which iterates are the last."
-            raise ArgumentError("steps", None, "given with average", advice)
-        self.steps = steps or 0
+            raise ArgumentError("steps", None, "with {average}", advice, code="missing")
+        self.steps = settings.steps or 0
         self._model = model
-        self._largest = max_weight_norm
+        self._largest = settings.max_weight_norm
         self._total: dict[str, torch.Tensor] = {}
 
     def check(self, ring: CrypTenRing, made: int) -> None:
@@ -83,7 +80,7 @@ class Averaging:
             parameter.share = share
 
     def _mean(self, ring: CrypTenRing) -> Mean:
-        return Mean.over(self, ring.frac_bits, self._largest)
+        return Mean.over(self.average, self.steps, ring.frac_bits, self._largest)
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of the sum so far, by names of their own; secret."""

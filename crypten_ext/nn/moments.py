@@ -10,7 +10,8 @@ from crypten_ext.nn.provenance import LayerUse, Pairs
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import AdamPlan, Betas, adam_updates
+from extensions.protocols.optimizer import AdamPlan, adam_of, adam_updates
+from extensions.protocols.settings import ScriptTraining
 from extensions.ring.fixed_point import Integers
 
 _PREFIXES = ("first moment of ", "second moment of ")
@@ -21,22 +22,13 @@ class AdamMoments:
 
     Args:
         model: encrypted.
-        betas: beta_1 and beta_2.
-        floors: further arguments of `AdamPlan`, by name.
-
-    Raises:
-        ArgumentError: betas out of range.
+        settings: of the optimizer.
     """
 
-    def __init__(self, model: Any, betas: Sequence[float], **floors: float) -> None:
+    def __init__(self, model: Any, settings: ScriptTraining) -> None:
         self._model = model
-        self._betas = Betas(*betas)
-        self._floors = floors
+        self._settings = settings
         self._moments: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] = ({}, {})
-
-    def stated(self) -> dict[str, Any]:
-        """Returns what all parties must have in common."""
-        return {"beta1": self._betas.first, "beta2": self._betas.second, **self._floors}
 
     def plan(self, step: StepPlan) -> AdamPlan:
         """Returns the constants of steps by sums of that plan.
@@ -44,7 +36,7 @@ class AdamMoments:
         Raises:
             ArgumentError: they do not fit the ring.
         """
-        return AdamPlan(step=step, betas=self._betas, **self._floors)
+        return adam_of(self._settings, step, self._settings.eps)
 
     def step(
         self, ring: CrypTenRing, sums: Sums, plan: AdamPlan, layers: Sequence[LayerUse], number: int

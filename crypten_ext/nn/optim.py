@@ -1,23 +1,22 @@
 """Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from crypten_ext.nn.moments import AdamMoments
 from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch
-from crypten_ext.nn.recorded_step import RecordedStep, StepSettings
+from crypten_ext.nn.recorded_step import RecordedStep
 from crypten_ext.nn.tape import BackwardPass
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.randomness import hidden_multiplier
-from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.noise import NoiseShares
 from extensions.protocols.optimizer import AdamPlan
-from extensions.protocols.optimizer.adam import EPS, FLOOR, check_floor
+from extensions.protocols.settings import ADAM_FLOOR, EPS, FLOOR, ScriptTraining
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 
@@ -100,11 +99,9 @@ class DPSGD(RecordedStep):
         steps: int | None = None,
         source: NoiseSource | None = None,
     ) -> None:
-        check_positive("lr", lr)
-        check_positive("max_grad_norm", max_grad_norm)
-        check_not_negative("noise_multiplier", noise_multiplier)
-        self._sample_rate = check_sample_rate(sample_rate)
-        settings = StepSettings(
+        settings = ScriptTraining(
+            lr=lr,
+            sample_rate=sample_rate,
             max_grad_norm=max_grad_norm,
             noise_multiplier=noise_multiplier,
             max_weight_norm=max_weight_norm,
@@ -117,8 +114,9 @@ class DPSGD(RecordedStep):
             average=average,
             bias_scale=bias_scale,
             steps=steps,
+            **self._beside,
         )
-        super().__init__(model, lr, settings, source)
+        super().__init__(model, settings, source)
         self._ledger = Ledger()
 
     @property
@@ -136,9 +134,6 @@ class DPSGD(RecordedStep):
             "spent to this one's: optimizer.ledger.add(other.ledger).",
         )
 
-    def _stated(self) -> dict[str, Any]:
-        return {"sample_rate": self._sample_rate}
-
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, the ledger included."""
         return {**super().state_dict(), "ledger": self.ledger.to_json()}
@@ -154,18 +149,18 @@ class DPSGD(RecordedStep):
     def _account(self, public: PublicBatch) -> None:
         self.ledger.record(
             "training",
-            noise_multiplier=hidden_multiplier(self._settings.noise_multiplier, self.source),
-            sample_rate=self._sample_rate,
+            noise_multiplier=hidden_multiplier(self._settings.noise, self.source),
+            sample_rate=self._settings.sample_rate,
             steps=1,
             overflow_probability=public.overflow_probability,
         )
 
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> StepPlan:
         drawn = recorded.origin.batch.public.sample_rate
-        if drawn != self._sample_rate:
+        if drawn != self._settings.sample_rate:
             raise GradientError(
                 f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
-                f"{self._sample_rate}. Give both the same rate."
+                f"{self._settings.sample_rate}. Give both the same rate."
             )
         return super()._plan(ring, recorded, lr)
 
@@ -203,13 +198,15 @@ class SGD(RecordedStep):
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         momentum: float = 0.0,
     ) -> None:
-        check_positive("lr", lr)
-        settings = StepSettings(
+        settings = ScriptTraining(
+            private=False,
+            lr=lr,
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
             momentum=momentum,
+            **self._beside,
         )
-        super().__init__(model, lr, settings)
+        super().__init__(model, settings)
 
     def _account(self, public: PublicBatch) -> None:
         """Nothing to account for: the model is not private."""
@@ -218,10 +215,9 @@ class SGD(RecordedStep):
 class _ByMoments(RecordedStep):
     """Steps by the quotient of both moments of sums (`extensions.protocols.optimizer.adam`)."""
 
-    _moments: AdamMoments
-
-    def _stated(self) -> dict[str, Any]:
-        return {**super()._stated(), **self._moments.stated()}
+    @cached_property
+    def _moments(self) -> AdamMoments:
+        return AdamMoments(self._model, self._settings)
 
     def _moving(self, plan: StepPlan) -> AdamPlan:
         return self._moments.plan(plan)
@@ -276,8 +272,8 @@ class DPAdam(_ByMoments, DPSGD):
         floor: float = FLOOR,
         **options: Any,
     ) -> None:
-        check_floor("floor", floor)
-        self._moments = _moments_of(model, betas, options, floor=floor)
+        ADAM_FLOOR.check("floor", floor)
+        self._beside = _adam(betas, options, adam_floor=floor)
         super().__init__(model, lr, *rest, **options)
 
 
@@ -304,14 +300,16 @@ class Adam(_ByMoments, SGD):
         eps: float = EPS,
         **options: Any,
     ) -> None:
-        self._moments = _moments_of(model, betas, options, eps=eps)
+        self._beside = _adam(betas, options, eps=eps)
         super().__init__(model, lr, **options)
 
 
-def _moments_of(
-    model: Any, betas: tuple[float, float], options: Mapping[str, Any], **floors: float
-) -> AdamMoments:
-    """Returns zero moments, if the options leave out momentum; else ArgumentError."""
+def _adam(
+    betas: tuple[float, float], options: Mapping[str, Any], **floors: float
+) -> dict[str, Any]:
+    """Returns Adam's own settings, if the options leave out momentum; else ArgumentError."""
     if options.get("momentum"):
-        raise ArgumentError("momentum", options["momentum"], "left out: it is the first beta")
-    return AdamMoments(model, betas, **floors)
+        rule = "with Adam, whose first beta it is"
+        raise ArgumentError("momentum", options["momentum"], rule, code="conflict")
+    first, second = betas
+    return {"optimizer": "adam", "beta1": first, "beta2": second, **floors}

@@ -1,7 +1,6 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -17,21 +16,20 @@ from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.first_party import warn_of_first_party
 from crypten_ext.ring.foreseen import Foreseen
 from crypten_ext.world import SOFTWARE, exchange
-from extensions.checks import as_float, check_count, check_positive
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.losses import Loss
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import Sums, clipped_sums, updates_of, with_noise
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan, check_momentum
+from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import (
     Drift,
     check_start,
     with_largest_rate,
     within_initial_bound,
 )
-from extensions.protocols.noise import NoiseShares
-from extensions.protocols.optimizer import AdamPlan, bias_bits_of_layers
+from extensions.protocols.optimizer import AdamPlan
+from extensions.protocols.settings import ScriptTraining
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
@@ -39,62 +37,16 @@ from extensions.runs.manifest import stated, versions
 import crypten
 from crypten.mpc import MPCTensor
 
-_REALS = (
-    *("max_grad_norm", "noise_multiplier", "max_weight_norm"),
-    *("momentum", "average", "bias_scale"),
-)
-"""Settings that are kept as Python's floats: a narrow type of NumPy's would wrap around."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepSettings:
-    """What all steps of an optimizer have in common; see `crypten_ext.nn.optim.DPSGD`.
-
-    Raises:
-        ArgumentError: a value out of range.
-    """
-
-    max_grad_norm: float = 1.0
-    noise_multiplier: float = 0.0
-    max_weight_norm: float = DEFAULT_WEIGHT_NORM
-    expected_batch_size: float | None = None
-    colluders: int = 1
-    noise_shares: NoiseShares = "exact"
-    dealer_noise: bool = False
-    degree: int = 2
-    momentum: float = 0.0
-    average: float = 0.0
-    bias_scale: float = 1.0
-    steps: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in _REALS:
-            object.__setattr__(self, name, as_float(name, getattr(self, name)))
-        check_positive("max_weight_norm", self.max_weight_norm)
-        if self.expected_batch_size is not None:
-            check_positive("expected_batch_size", self.expected_batch_size)
-            size = as_float("expected_batch_size", self.expected_batch_size)
-            object.__setattr__(self, "expected_batch_size", size)
-        if self.steps is not None:
-            check_count("steps", self.steps, 1)
-
-    @property
-    def bias_bits(self) -> int:
-        """The bits b of the bias's input, 2^-b.
-
-        Raises:
-            ArgumentError: another input, or none.
-        """
-        return bias_bits_of_layers(self.bias_scale, "with bias=False")
-
 
 class RecordedStep(crypten.optim.Optimizer):
     """Adopts a model, reads the tape after each backward pass and applies one update."""
 
     private: bool
+    _beside: Mapping[str, Any] = {}
+    """Settings beside those that all optimizers have."""
 
     def __init__(
-        self, model: Any, lr: float, settings: StepSettings, source: NoiseSource | None = None
+        self, model: Any, settings: ScriptTraining, source: NoiseSource | None = None
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
@@ -109,20 +61,16 @@ class RecordedStep(crypten.optim.Optimizer):
                     "requires_grad = False.",
                 )
         warn_of_first_party(crypten.mpc.get_default_provider())
-        _ = settings.bias_bits  # refuses what is none
         self._tape = Tape(settings)
         adopt(model, self._tape)
         self._model = model
-        super().__init__(list(model.parameters()), {"lr": as_float("lr", lr)})
+        super().__init__(list(model.parameters()), {"lr": settings.lr})
         self._settings = settings
         self.source = source or SystemSource()
         self._steps = 0
         self._compared: frozenset[str] | None = None
-        check_momentum(settings.momentum)
         self._momentum = Momentum(model)
-        self._iterates = Averaging(
-            model, settings.average, settings.steps, settings.max_weight_norm
-        )
+        self._iterates = Averaging(model, settings)
         self._pieces = Accumulated()
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
@@ -270,10 +218,9 @@ class RecordedStep(crypten.optim.Optimizer):
             return
         shapes = {name: list(p.size()) for name, p in self._model.named_parameters()}
         statement = {
+            **stated(self._settings),
             "optimizer": type(self).__name__,
             "lr": self.param_groups[0]["lr"],
-            **stated(self._settings),
-            **self._stated(),
             **{f"batch: {name}": value for name, value in stated(public).items()},
             **{f"shape of {name}": shape for name, shape in shapes.items()},
             **{f"trained: {name}": name in trained for name in shapes},
@@ -281,10 +228,6 @@ class RecordedStep(crypten.optim.Optimizer):
         }
         agree(exchange, [()], statement)
         self._compared = trained
-
-    def _stated(self) -> dict[str, Any]:
-        """Returns further settings that all parties must have in common."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, public, as values that JSON can hold.
@@ -378,21 +321,16 @@ class RecordedStep(crypten.optim.Optimizer):
         settings, origin = self._settings, recorded.origin
         piece = origin.batch.piece
         own = settings.expected_batch_size
-        return StepPlan(
+        return StepPlan.of(
+            settings,
             frac_bits=ring.frac_bits,
             layers=recorded.shapes,
             rows=origin.layers[0].inputs.size(0) if piece is None else piece.rows,
             learning_rate=lr,
             expected_batch_size=origin.batch.public.expected_size if own is None else own,
-            max_grad_norm=settings.max_grad_norm,
-            noise_multiplier=settings.noise_multiplier,
             parties=ring.parties,
-            colluders=settings.colluders,
-            noise_shares=settings.noise_shares,
-            dealer_noise=settings.dealer_noise,
             degree=settings.degree,
             momentum=settings.momentum,
-            private=self.private,
         )
 
 

@@ -85,7 +85,12 @@ class Account:
         self, path: Path, budget: Budget, records: int, owner: Member | None = None
     ) -> None:
         self._path, self.budget, self.records = path, budget, records
-        phase = Phase(steps=budget.steps, sample_rate=budget.sample_rate, epsilon=budget.epsilon)
+        phase = Phase(
+            noise_multiplier=0.0,  # follows from epsilon
+            steps=budget.steps,
+            sample_rate=budget.sample_rate,
+            epsilon=budget.epsilon,
+        )
         target = Target(delta=budget.delta, neighbours="add-remove", calibration="pld")
         (self.noise_multiplier,), overflow = plan((phase,), target)
         self.capacity = capacity(records, budget.sample_rate, overflow / budget.steps)

@@ -18,26 +18,18 @@ _LARGEST = 600.0  # epsilon beyond which no probability above 0 is small enough
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase:
+class Phase(SubsampledGaussian):
     """Subsampled Gaussian steps, whose noise is given or follows from a target.
 
     Attributes:
-        steps: number of steps.
-        sample_rate: probability with which each record enters a step.
-        noise_multiplier: standard deviation over clipping norm; None with a target.
-        epsilon: target of all phases up to this one together; None with a noise.
+        epsilon: target of all phases up to this one together; None: the noise is given.
         share: of 1 / sigma^2 of one that alone has this epsilon, which the phase takes; None: all
             that those before it leave.
-        failure_probability: that noise deviates in these steps from what is accounted.
         padded: whether samples are padded to a public size, beyond which they may be.
     """
 
-    steps: int
-    sample_rate: float
-    noise_multiplier: float | None = None
     epsilon: float | None = None
     share: float | None = None
-    failure_probability: float = 0.0
     padded: bool = True
 
 
@@ -118,7 +110,7 @@ def _calibrated(
     """The phases with their noise: one after the other, each beside those before it."""
     settled: list[SubsampledGaussian] = []
     for phase in phases:
-        probability = phase.failure_probability + (overflow if phase.padded else 0.0)
+        probability = phase.overflow_probability + (overflow if phase.padded else 0.0)
         noise = phase.noise_multiplier
         if phase.epsilon is not None:
             noise = calibrate_noise(
@@ -133,7 +125,7 @@ def _calibrated(
             ) / math.sqrt(phase.share or 1.0)
         settled.append(
             SubsampledGaussian(
-                noise_multiplier=noise or 0.0,
+                noise_multiplier=noise,
                 sample_rate=phase.sample_rate,
                 steps=phase.steps,
                 overflow_probability=probability,

@@ -9,7 +9,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
 from extensions.protocols.host import in_blocks, pieces_of
-from extensions.protocols.settings import Settings
+from extensions.protocols.settings import Training
 
 BLOCK = 1 << 25
 """Words of features at a time where records may come in blocks, at most: 256 MB a copy."""
@@ -64,7 +64,7 @@ class Announced:
     sizes: tuple[int, ...]
     features: int
 
-    def rows(self, config: Settings) -> list[int]:
+    def rows(self, config: Training) -> list[int]:
         """Returns each party's public number of rows in a batch, k for each person.
 
         Over all steps a sample exceeds its rows with the settings' overflow probability. Pieces
@@ -74,11 +74,11 @@ class Announced:
         pieces = pieces_of(needed, config.physical_rows)
         return [-(-n // pieces) * pieces for n in needed]
 
-    def pieces(self, config: Settings) -> int:
+    def pieces(self, config: Training) -> int:
         """Returns in how many pieces a batch is computed: each has some rows of every party's."""
         return pieces_of(self._needed(config), config.physical_rows)
 
-    def _needed(self, config: Settings) -> list[int]:
+    def _needed(self, config: Training) -> list[int]:
         each = config.overflow_probability / (config.steps * len(self.sizes))
         k = config.rows_per_unit
         return [k * capacity(size, config.sample_rate, each) for size in self.sizes]
@@ -96,7 +96,7 @@ class Announced:
         for records, sizes in in_blocks(self.records, self.sizes, self.blocks_for(comparisons)):
             yield replace(self, records=records, sizes=tuple(sizes))
 
-    def padding(self, config: Settings) -> float:
+    def padding(self, config: Training) -> float:
         """Returns which part of a batch's rows is beyond the expected sample."""
         return 1.0 - config.sample_rate * sum(self.sizes) / sum(self.rows(config))
 
@@ -162,14 +162,15 @@ def agree_on_records(
     everybody = [Announcement(*row) for row in rows]
     shapes = {each.shape for each in everybody if each.records}
     if len(shapes) > 1 and any(len(shape) > 1 for shape in shapes):
-        raise ArgumentError("x", f"records of shapes {sorted(shapes)}", "of one at every party")
+        given = f"records of shapes {sorted(shapes)}"
+        raise ArgumentError("x", given, "of one shape at every party", code="shape")
     widths = {each.features for each in everybody if each.records}
     if len(widths) > 1:
-        raise ArgumentError(
-            "x", f"rows of {sorted(widths)} features", "of one width at every party"
-        )
+        given = f"rows of {sorted(widths)} features"
+        raise ArgumentError("x", given, "of one width at every party", code="shape")
     outputs = max(each.classes for each in everybody)
     if any(each.columns not in (0, outputs) for each in everybody):
         needed = sorted({each.classes for each in everybody if each.records})
-        raise ArgumentError("y", f"labels for {needed} classes", "for one number of classes")
+        given = f"labels for {needed} classes"
+        raise ArgumentError("y", given, "for one number of classes", code="shape")
     return everybody

@@ -3,9 +3,9 @@
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Self
 
-from extensions.checks import as_float, check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
 from extensions.network.layers import LayerShape, Way, any_moves, guard_shifts
@@ -13,12 +13,13 @@ from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
 from extensions.protocols.noise import (
     WIDENING,
-    NoiseShares,
+    Noise,
     check_colluders,
     least_sigma,
     party_variance,
 )
 from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
+from extensions.rules import POSITIVE, Between, Whole, check_fields
 
 MIN_TRAINING_BITS = 12
 LEARNING_RATE_BITS = 10
@@ -31,6 +32,7 @@ squared; what that needs beside is 2^6 of the squares of what was rounded off.""
 SPARED_BITS = 4
 """Clipped deltas have fewer fractional bits than the ring by so many at most."""
 MOMENTUM_BITS = 10
+MOMENTUM = Between(0.0, 1.0 - 2.0**-MOMENTUM_BITS, words="in 0..0.999")
 MIN_NORM_BITS = 8
 LEAST_RATE, MOST_RATE = 2.0**-40, 2.0**40
 """Of learning rates; which of them fit the ring depends on the batch (`StepPlan`)."""
@@ -42,7 +44,7 @@ PLAIN_NORM = 64.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepPlan:
+class StepPlan(Noise):
     """The public constants of one step, and the bounds that they prove.
 
     Args:
@@ -51,15 +53,9 @@ class StepPlan:
         rows: rows of the batch, padding included.
         learning_rate: public; the noisy sum is multiplied by learning_rate / expected_batch_size.
         expected_batch_size: public divisor of the sum.
-        max_grad_norm: C.
-        noise_multiplier: sigma / C that any `colluders` parties still face.
         parties: number of parties.
-        colluders: how many parties may subtract their own noise.
-        noise_shares: how much of the noise each adds (`extensions.protocols.noise.party_variance`).
-        dealer_noise: whether who deals correlated randomness adds as much.
         degree: of the clip factor's polynomial.
         momentum: what of an update goes into the next one, rounded to 2^-10.
-        private: False leaves clipping and noise out (plain SGD, for comparison).
 
     Raises:
         ArgumentError: a value out of range, or a step whose integers do not fit the ring.
@@ -67,18 +63,23 @@ class StepPlan:
 
     frac_bits: int
     layers: tuple[LayerShape, ...]
-    rows: int
-    learning_rate: float
-    expected_batch_size: float
-    max_grad_norm: float
-    noise_multiplier: float
+    rows: Annotated[int, Whole(1)]
+    learning_rate: Annotated[float, POSITIVE]
+    expected_batch_size: Annotated[float, POSITIVE]
     parties: int
-    colluders: int = 1
-    noise_shares: NoiseShares = "exact"
-    dealer_noise: bool = False
     degree: int = 2
-    momentum: float = 0.0
-    private: bool = True
+    momentum: Annotated[float, MOMENTUM] = 0.0
+
+    @classmethod
+    def of(cls, noise: Noise, **others: Any) -> Self:
+        """Returns the constants of a step with the noise of a training.
+
+        Args:
+            noise: of the training.
+            others: what that does not say, or what is otherwise in a step.
+        """
+        known = {field.name: getattr(noise, field.name) for field in fields(Noise)}
+        return cls(**known | others)
 
     def __post_init__(self) -> None:
         if check_frac_bits(self.frac_bits) < MIN_TRAINING_BITS:
@@ -88,25 +89,16 @@ class StepPlan:
                 f"at least {MIN_TRAINING_BITS} for training",
                 "Below, an ulp is more than the slack of the bounds on activations.",
             )
-        positive = "learning_rate", "expected_batch_size", "max_grad_norm"
-        for name in positive:
-            check_positive(name, getattr(self, name))
-        check_not_negative("noise_multiplier", self.noise_multiplier)
-        # Products of a narrow type of NumPy's would wrap around, or be rounded down.
-        for name in (*positive, "noise_multiplier"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+        check_fields(self)
         inverse_square_up(self.norm_bound, name="max_grad_norm")
         if not self._trained:
             raise ArgumentError("layers", self.layers, "at least one LayerShape that is trained")
-        if self.rows < 1:
-            raise ArgumentError("rows", self.rows, "at least 1")
         _ = self.noise_variance  # refuses unknown shares
         check_colluders(self.parties, self.colluders, dealer_noise=self.dealer_noise)
-        check_momentum(self.momentum)
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
             check_multiplier(
-                self.noise_multiplier,
+                self.noise,
                 self.frac_bits,
                 max_grad_norm=self.max_grad_norm,
                 variance=self.noise_variance,
@@ -173,7 +165,7 @@ class StepPlan:
             raise ArgumentError(
                 "noise_multiplier",
                 self.noise_multiplier,
-                f"0, or at least {least / (self.sigma / self.noise_multiplier):.3g} with "
+                f"0, or at least {least / (self.sigma / self.noise):.3g} with "
                 f"frac_bits = {self.frac_bits} and max_grad_norm = {self.max_grad_norm:g}",
                 "Raise frac_bits, or the noise.",
             )
@@ -316,7 +308,7 @@ class StepPlan:
     def noise_scale(self, slack: float) -> float:
         """Bounds the standard deviation of all parties' noise together, before the division."""
         total = self.max_grad_norm * slack * math.sqrt(self.noise_variance) * WIDENING
-        return self.noise_multiplier * total
+        return self.noise * total
 
     @property
     def contributors(self) -> int:
@@ -332,7 +324,7 @@ class StepPlan:
     @property
     def sigma(self) -> float:
         """The standard deviation that remains of the noise after `colluders` subtract theirs."""
-        return self.noise_multiplier * self.max_grad_norm * (1 + self.eta)
+        return self.noise * self.max_grad_norm * (1 + self.eta)
 
     @property
     def eta(self) -> float:
@@ -464,9 +456,3 @@ def check_multiplier(
             f"and momentum = {momentum:g}",
             "Lower it, or one of them.",
         )
-
-
-def check_momentum(momentum: float) -> None:
-    """Raises ArgumentError unless momentum is at least 0, and below 1 by 2^-10 or more."""
-    if not 0.0 <= as_float("momentum", momentum) <= 1.0 - 2.0**-MOMENTUM_BITS:
-        raise ArgumentError("momentum", momentum, f"in 0..{1 - 2.0**-MOMENTUM_BITS:.3f}")

@@ -20,12 +20,13 @@ variance vanishes.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from extensions.checks import check_not_negative
 from extensions.errors import ArgumentError
+from extensions.options import Option
 from extensions.privacy.gaussian_table import MOST_SCALE
 from extensions.ring.interface import NoiseDealing, NoiseSource, Ring, Share
+from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole, one_of
 
 NoiseShares = Literal["exact", "paper"]
 """How much of the variance each contributor adds (`party_variance`)."""
@@ -60,10 +61,8 @@ def party_variance(parties: int, colluders: int = 1, noise_shares: NoiseShares =
     Deviation:
         1 / (m - t) instead of 3 / (2m); they are equal for three parties of whom one is curious.
     """
-    if parties < 1:
-        raise ArgumentError("parties", parties, "at least 1")
-    if noise_shares not in get_args(NoiseShares):
-        raise ArgumentError("noise_shares", noise_shares, f"one of {get_args(NoiseShares)}")
+    Whole(1).check("parties", parties)
+    one_of(NoiseShares).check("noise_shares", noise_shares)
     check_colluders(parties, colluders)
     if parties == 1:
         return 1.0
@@ -76,17 +75,42 @@ class NoiseSplit:
     """How the parties divide noise among them.
 
     Attributes:
-        colluders: number t of the m parties that may pool what they know; what is stated of noise
-            remains after any t of them subtract theirs.
-        noise_shares: as in `party_variance`.
+        colluders: how many parties, t of m, may pool what they know: epsilon holds against them.
+        noise_shares: variance of each party's noise: exact (sigma^2 / (m - t), which leaves sigma^2
+            against t parties), or paper (3 sigma^2 / (2m) where that is more).
     """
 
-    colluders: int = 1
+    colluders: Annotated[int, Whole(0)] = 1
     noise_shares: NoiseShares = "exact"
 
 
 EVEN = NoiseSplit()
 """Against each single party, with no more noise than that takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise(NoiseSplit):
+    """The bound of each example's gradient, and the noise on a sum of them.
+
+    Attributes:
+        max_grad_norm: C, the bound of each example's gradient.
+        noise_multiplier: sigma / C, instead of epsilon.
+        dealer_noise: the dealer adds noise too, which no party knows, so that sigma^2 / (m + 1 - t)
+            from each is enough; that it does is taken on trust.
+        private: False trains without clipping and noise, for comparison.
+    """
+
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
+    noise_multiplier: Annotated[float | None, NOT_NEGATIVE] = None
+    dealer_noise: bool = False
+    private: Annotated[
+        bool, Option(name="no-dp", help="no clipping and no noise: NOT private.", negated=True)
+    ] = True
+
+    @property
+    def noise(self) -> float:
+        """The noise multiplier, 0 as long as there is none."""
+        return self.noise_multiplier or 0.0
 
 
 def check_colluders(parties: int, colluders: int, *, dealer_noise: bool = False) -> None:
@@ -173,7 +197,7 @@ def summand_scale(
         ArgumentError: a negative or infinite sigma, one so small that the grid is no finer than the
             noise, or one so large that the noise leaves the ring.
     """
-    check_not_negative("sigma", sigma)
+    NOT_NEGATIVE.check("sigma", sigma)
     sigma = float(sigma)  # products of a narrow type of NumPy's would leave its range
     variance = party_variance(parties, colluders, noise_shares)
     if sigma == 0:

@@ -29,15 +29,15 @@ from extensions.protocols.initialization import (
     misses,
     number_of_candidates,
 )
-from extensions.protocols.optimizer import Mean, State, rule_of
-from extensions.protocols.settings import (
-    TRAINING,
-    Settings,
-    account,
+from extensions.protocols.optimizer import (
+    Mean,
+    State,
     largest_weight,
     network_of,
     plan_of,
+    rule_of,
 )
+from extensions.protocols.settings import TRAINING, Training, account
 from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import Ring, Share
 
@@ -85,7 +85,7 @@ class Keep:
         """Returns the state of a run that goes on, and what it cost; None for a new run."""
         return None
 
-    def steps(self, config: Settings) -> range:
+    def steps(self, config: Training) -> range:
         """Returns the numbers of the steps that are to be made."""
         return range(1, config.steps + 1)
 
@@ -111,7 +111,7 @@ class Keep:
 
 def train(
     host: Host,
-    config: Settings,
+    config: Training,
     own: Own,
     records: Announced,
     begun: Begun,
@@ -156,7 +156,7 @@ def train(
     return _of_all_classes(host, config, model), ledger
 
 
-def _of_all_classes(host: Host, config: Settings, model: Parameters) -> Parameters:
+def _of_all_classes(host: Host, config: Training, model: Parameters) -> Parameters:
     """Returns the model with an output of each class: of two, one is the other's negative; local.
 
     A model that was trained with all of them, or has them already, is returned as it is.
@@ -168,7 +168,7 @@ def _of_all_classes(host: Host, config: Settings, model: Parameters) -> Paramete
 
 def agreed(
     host: Host,
-    config: Settings,
+    config: Training,
     own: Own,
     facts: Mapping[str, Any],
     way: "Way | None" = None,
@@ -193,7 +193,7 @@ def agreed(
     return records
 
 
-def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[Parameters, Ledger]:
+def start(host: Host, config: Training, own: Own, records: Announced) -> tuple[Parameters, Ledger]:
     """Returns shares of the model that joint training starts from, and what that cost.
 
     Cost:
@@ -219,9 +219,8 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
     learnt = _learnt(host, own, records)  # 4.1
     tried = announce(host.exchange, own.held_out, {})
     if strategy != "local-average" and not sum(tried.sizes):
-        raise ArgumentError(
-            "init", strategy, "'local-average', or a public start, without held-out records"
-        )
+        allowed = "'local-average', or a public start, without held-out records"
+        raise ArgumentError("init", strategy, allowed, code="choice")
     local = host.place(learnt)
 
     def shared() -> Parameters:
@@ -235,7 +234,7 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
 
 def _chosen(
     host: Host,
-    config: Settings,
+    config: Training,
     start: Parameters,
     shared: Callable[[], Parameters],
     records: Announced,
@@ -271,7 +270,7 @@ def _chosen(
 
 
 def descend(
-    host: Host, config: Settings, records: Announced, state: State, ledger: Ledger, keep: Keep
+    host: Host, config: Training, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the model after all steps of secure DPSGD.
 
@@ -312,7 +311,7 @@ def descend(
     return State.of(finish(state.parts), config).model
 
 
-def step_of(host: Host, config: Settings, records: Announced) -> SampledStep:
+def step_of(host: Host, config: Training, records: Announced) -> SampledStep:
     """Returns one step on the host.
 
     Args:
@@ -346,7 +345,7 @@ def gradients_of(
     network: Network,
     model: Parameters,
     batch: Batch,
-    config: Settings,
+    config: Training,
     plan: StepPlan,
 ) -> tuple[list[LayerGradient], Share | None]:
     """Returns the gradients of a batch's rows, and what each row counts; None if all count alike.
@@ -366,7 +365,7 @@ def gradients_of(
     return gradients, row_weights(ring, batch.y, config.class_weights)
 
 
-def plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean]:
+def plans(config: Training, records: Announced) -> tuple[Network, StepPlan, Mean]:
     """Returns the public facts about the model, and the constants of each step and of the end.
 
     Raises:
@@ -379,12 +378,13 @@ def plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean
 
     def made(lr: float) -> tuple[StepPlan, Mean]:
         plan = plan_of(config, network, rows, expected, lr)
-        return plan, Mean.over(config, plan.frac_bits, largest_weight(config, network, plan))
+        largest = largest_weight(config, network, plan)
+        return plan, Mean.over(config.average, config.steps, plan.frac_bits, largest)
 
     return network, *with_largest_rate(config.lr, made)
 
 
-Descent = Callable[[Host, Settings, Announced, State, Ledger, Keep], Parameters]
+Descent = Callable[[Host, Training, Announced, State, Ledger, Keep], Parameters]
 
 
 @dataclass(frozen=True)
@@ -396,7 +396,7 @@ class Way:
         descend: makes the steps, and returns the model that they end with.
     """
 
-    check: Callable[[Settings, Announced], object]
+    check: Callable[[Training, Announced], object]
     descend: Descent
 
 
@@ -404,7 +404,7 @@ HIDDEN = Way(plans, descend)
 """Protocol 5: nobody sees the model."""
 
 
-def public_start(config: Settings, features: int) -> list[Integers]:
+def public_start(config: Training, features: int) -> list[Integers]:
     """Returns each weight and bias of the public start in turn.
 
     Raises:

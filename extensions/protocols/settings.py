@@ -1,249 +1,296 @@
-"""The public settings of Protocol 5, and the constants that follow from them."""
+"""The settings of a training, in groups: what runs, scripts and commands have in common."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
-from extensions.network.layers import parameter_norm
 from extensions.network.losses import Loss
-from extensions.network.spec import ModelSpec, Start
-from extensions.privacy.accounting import Ledger
-from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.initialization import MAX_NORM, Strategy, Weighting
-from extensions.protocols.noise import NoiseShares, NoiseSplit
-from extensions.protocols.optimizer import Choices, adam_of, bias_bits, multipliers, numerators
+from extensions.network.models.own_layers import named
+from extensions.network.models.start_file import kept
+from extensions.network.spec import Start
+from extensions.options import Option
+from extensions.privacy.accounting import CALIBRATIONS, Ledger, Neighbours
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, LEAST_RATE, MOMENTUM, MOST_RATE
+from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting
+from extensions.protocols.noise import Noise
+from extensions.protocols.polynomial import MINIMAX
+from extensions.ring.fixed_point import MAX_FRAC_BITS, MIN_FRAC_BITS
+from extensions.rules import (
+    NOT_NEGATIVE,
+    PART,
+    POSITIVE,
+    Between,
+    Each,
+    Whole,
+    check_fields,
+    one_of,
+)
+
+Opening = Literal["never", "each-step"]
+Method = Literal["pea", "statistics"]
+RateSchedule = Literal["constant", "linear", "cosine"]
+Optimizer = Literal["sgd", "adam"]
+Init = str
 
 TRAINING = "training"
 """Name in ledgers of the joint steps, to whose noise all parties contribute."""
+SHARE = 0.15
+"""Of the budget, 1 / sigma^2, that whitening takes."""
+BETA_BITS = 10
+FLOOR = 2.0**-4
+"""Least second moment of DPAdam, in units of the noise's variance."""
+EPS = 2.0**-8
+"""Of Adam without noise, the root of the least second moment."""
+MOST_BIAS_BITS = 8
+MAX_PARTIES = 64
+
+_SCALES = (0.0, *(2.0**-bits for bits in range(MOST_BIAS_BITS + 1)))
+_MOST_BETA = 1.0 - 2.0**-BETA_BITS
 
 
-class Settings(Choices, Protocol):
-    """What all parties of a run have in common; `extensions.runs.config.TrainConfig` says more."""
+class _BiasScale(Between):
+    """One with which sums of biases are exact."""
 
-    @property
-    def parties(self) -> int:
-        """Number of parties over which the noise is summed."""
+    def holds(self, value: Any) -> bool:
+        return super().holds(value) and float(value) in _SCALES
 
-    @property
-    def model(self) -> str:
-        """Name of the model (`extensions.network.spec.ModelSpec.parse`)."""
 
-    @property
-    def classes(self) -> int:
-        """Number of outputs of the model that comes of a run."""
+ADAM_FLOOR = Between(2.0**-8, 1.0, words="in 2^-8..1, of the noise's variance")
+AVERAGE = Between(0.0, 1.0, words="in 0..1, the part of the steps")
+RATE = Between(LEAST_RATE, MOST_RATE, words="positive, in 2^-40..2^40")
+PARTIES = Whole(1, MAX_PARTIES)
+DELTA = Between(0.0, 1.0, above=True, below=True, hint="1 / (10 records) is usual.")
+BIAS_SCALE = _BiasScale(
+    0.0,
+    1.0,
+    words=f"0 for no bias, or a power of two in 2^-{MOST_BIAS_BITS}..1",
+    hint="Other scales would be rounded, and the bound of each gradient with them.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What is learnt.
+
+    Attributes:
+        model: kind of model: logistic, mlp:H with H hidden units (or mlp:H1,H2), of images lenet or
+            cnn, or module:function of one's own, which lists layers.
+        classes: number of classes.
+        one_output: of two classes train one output alone, half the words; the model that comes of
+            it has the other's too, its negative.
+        loss: kind of loss: sigmoid or hard-sigmoid (one class against all others), softmax (of all
+            classes), squared (of a number in the schema's range; or of each class), or
+            least-squares (the same of predictions that are not cut to the range: fewest rounds).
+        class_weights: how much a record of each class counts, in (0, 1]: its clipped gradient times
+            that, in steps of 2^-8; None: all count alike.
+        bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
+            the bound of each gradient to features; 0: no biases.
+        max_feature_norm: public bound of the norm of a record's features.
+        max_weight_norm: bound of the norm that the weights of each layer behind the first may
+            reach, in 400..2^14: a run of several layers that might go beyond it is refused.
+        frac_bits: fractional bits of the ring.
+        whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
+            inverse square root.
+        whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
+    """
+
+    model: Annotated[str, Option(parse=named)] = "logistic"
+    classes: Annotated[int, Whole(1)] = 10
+    one_output: bool = False
+    loss: Loss = "sigmoid"
+    class_weights: Annotated[Sequence[float] | None, Each(PART)] = None
+    bias_scale: Annotated[float, BIAS_SCALE] = 1.0
+    max_feature_norm: Annotated[float, POSITIVE] = 1.0
+    max_weight_norm: Annotated[float, POSITIVE] = DEFAULT_WEIGHT_NORM
+    frac_bits: Annotated[int, Whole(MIN_FRAC_BITS, MAX_FRAC_BITS)] = 20
+    whiten: bool = False
+    whiten_ridge: Annotated[float | None, POSITIVE] = None
 
     @property
     def outputs(self) -> int:
         """Number of outputs in training: 1 where that of one of two classes is the other's too."""
+        return 1 if self.one_output else self.classes
 
     @property
-    def loss(self) -> Loss:
-        """Whose gradients are taken."""
+    def bias_bits(self) -> int | None:
+        """The bits b of the bias's input 2^-b; None for no bias."""
+        return 1 - math.frexp(self.bias_scale)[1] if self.bias_scale else None
 
-    @property
-    def class_weights(self) -> Sequence[float] | None:
-        """How much a record of each class counts, in (0, 1]; None: all count alike."""
 
-    @property
-    def lr(self) -> float:
-        """Learning rate."""
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """How it is learnt.
 
-    @property
-    def sample_rate(self) -> float:
-        """Poisson rate q of each record in each step."""
+    Attributes:
+        method: how it is learnt: pea (Protocol 5), or statistics (a linear model from sums of
+            products over all records, which are opened once, with noise; loss least-squares).
+        open: when the model is opened: never before the end, or after each-step (owners compute on
+            their own records, nobody deals, and epsilon is the same).
+        steps: number of updates.
+        lr: learning rate; the update is lr / expected batch size times the noisy sum.
+        lr_schedule: how the learning rate falls: constant (not at all), linear, or cosine, to 0
+            after the last step.
+        momentum: what of an update goes into the next one, in 0..0.999.
+        optimizer: what a step makes of the noisy sum: sgd, or adam (both moments in shares, the
+            noise's variance taken out of the second one).
+        beta1: of adam, what of the mean of gradients stays, in 0..0.999.
+        beta2: of adam, what of the mean of their squares stays, in 0.5..0.999.
+        adam_floor: least second moment of adam in units of the noise's variance, in 2^-8..1.
+        average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
+            last model is.
+        physical_rows: about how many rows of a batch are computed at once: less memory, and more
+            rounds. Clipping, noise and epsilon are those of the whole batch.
+        init: where training starts: zero (the default of one layer), random (of several), from an
+            .npz file of public weights (the same at all parties, as `pea train --save` writes it),
+            or from models that owners trained locally: local-average, local-accuracy (the best on
+            held-out records), local (the best of both and the start).
+        init_steps: steps of each local model; by default a quarter of the joint ones.
+        init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
+            that a step's noise moves weights as far as in the joint training.
+        init_weighting: weights of the local models' average: by the owners' numbers of records
+            (records), or equal (uniform).
+    """
 
-    @property
-    def private(self) -> bool:
-        """Whether gradients are clipped, and noise is added."""
-
-    @property
-    def max_grad_norm(self) -> float:
-        """The bound C of each example's gradient, or of all of a person together."""
-
-    @property
-    def max_weight_norm(self) -> float:
-        """The bound of the norm that the weights of a layer behind the first may reach."""
-
-    @property
-    def rows_per_unit(self) -> int:
-        """The most records k of one person, who is drawn with all of them."""
-
-    @property
-    def physical_rows(self) -> int | None:
-        """The most rows that are computed at once; None: all of a step's."""
-
-    @property
-    def noise_multiplier(self) -> float | None:
-        """The noise's standard deviation over C."""
-
-    @property
-    def colluders(self) -> int:
-        """Number of parties that may pool what they know of the noise."""
-
-    @property
-    def noise_shares(self) -> NoiseShares:
-        """How much of the noise each party adds."""
-
-    @property
-    def dealer_noise(self) -> bool:
-        """Whether who deals correlated randomness adds noise as well."""
-
-    @property
-    def overflow_probability(self) -> float:
-        """How probable it is, over all steps, that a sample exceeds its rows."""
-
-    @property
-    def max_feature_norm(self) -> float:
-        """Bound of the norm of a record's features."""
-
-    @property
-    def frac_bits(self) -> int:
-        """Fractional bits of the ring."""
-
-    @property
-    def public_init(self) -> Start | None:
-        """The public start, that of the local models if there are any; None for the default."""
+    method: Method = "pea"
+    open: Opening = "never"
+    steps: Annotated[int, Whole(1)] = 120
+    lr: Annotated[float, RATE] = 10.0
+    lr_schedule: RateSchedule = "constant"
+    momentum: Annotated[float, MOMENTUM] = 0.0
+    optimizer: Optimizer = "sgd"
+    beta1: Annotated[float, Between(0.0, _MOST_BETA, words="in 0..0.999")] = 0.9
+    beta2: Annotated[float, Between(0.5, _MOST_BETA, words="in 0.5..0.999")] = 0.999
+    adam_floor: Annotated[float, ADAM_FLOOR] = FLOOR
+    average: Annotated[float, AVERAGE] = 0.0
+    physical_rows: Annotated[int | None, Whole(1)] = None
+    init: Annotated[Init | None, Option(parse=kept)] = None
+    init_steps: Annotated[int | None, Whole(1)] = None
+    init_lr: Annotated[float | None, RATE] = None
+    init_weighting: Weighting = "records"
 
     @property
     def strategy(self) -> Strategy | None:
         """How local models make the start, or None if there are none."""
+        return self.init if self.init in STRATEGIES else None
 
     @property
-    def init_weighting(self) -> Weighting:
-        """What owners count in the average of local models."""
+    def public_init(self) -> Start | None:
+        """The public start, that of the local models if there are any; None for the default."""
+        return None if self.init in STRATEGIES else self.init
+
+    @property
+    def hidden(self) -> bool:
+        """Whether nobody sees a model before the end, and records are shared."""
+        return is_hidden(self.open, self.method)
+
+    @property
+    def local_steps(self) -> int:
+        """Steps of each local model."""
+        return self.init_steps or max(1, self.steps // 4)
 
 
-def network_of(config: Settings, features: int) -> Network:
-    """Returns the public facts about the model in training, for records with so many features.
+@dataclass(frozen=True, kw_only=True)
+class Privacy(Noise):
+    """What it may cost, and against whom.
 
-    The model has a bias of zeros where none is trained.
+    Attributes:
+        parties: number of parties, who own the data.
+        epsilon: target epsilon of the whole run, local models and whitening included; needs
+            delta.
+        delta: delta of the guarantee, in (0, 1).
+        neighbours: for whom epsilon is: add-remove (a record, or a null record in its place) or
+            replace (a record, or another). Numbers of records are public.
+        calibration: how epsilon becomes noise: pld, rdp or paper.
+        epsilon_init: of epsilon, what each owner's local model may take, at the same delta; the
+            joint training takes the rest.
+        noise_multiplier_init: sigma / C of the local models; None until `resolved`.
+        whiten_share: of the budget, 1 / sigma^2, what whitening takes (default 0.15).
+        noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
     """
-    return _network(config, features, config.outputs)
+
+    parties: Annotated[int, PARTIES] = 3
+    epsilon: float | None = None
+    delta: Annotated[float | None, DELTA] = None
+    neighbours: Neighbours = "add-remove"
+    calibration: Annotated[str, one_of(CALIBRATIONS)] = "pld"
+    epsilon_init: float | None = None
+    noise_multiplier_init: Annotated[float | None, NOT_NEGATIVE] = None
+    whiten_share: Annotated[
+        float | None,
+        Between(0.0, 1.0, above=True, below=True, words=f"in (0, 1); {SHARE} is usual"),
+    ] = None
+    noise_multiplier_whiten: Annotated[float | None, NOT_NEGATIVE] = None
 
 
-def whole_network_of(config: Settings, features: int) -> Network:
-    """Returns the public facts about the model that comes of a run: an output of each class."""
-    return _network(config, features, config.classes)
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Which records enter a step.
+
+    Attributes:
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1].
+        rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
+            clipped to C / k, so that epsilon is a person's.
+        overflow_probability: that a batch of the joint training, or of a local one, is too small
+            for its sample; part of delta, from which `resolved` derives it.
+    """
+
+    sample_rate: Annotated[float, PART] = 0.1
+    rows_per_unit: Annotated[int, Whole(1)] = 1
+    overflow_probability: Annotated[float, Between(0.0, 1.0, below=True)] = OVERFLOW_PROBABILITY
 
 
-def _network(config: Settings, features: int, outputs: int) -> Network:
-    network = ModelSpec.parse(config.model, features, outputs, config.loss).network
-    return network.with_bias_bits(bias_bits(config.bias_scale))
-
-
-def plan_of(
-    config: Settings, network: Network, rows: int, expected: float, lr: float | None = None
-) -> StepPlan:
-    """Returns the public constants of each step.
-
-    Args:
-        config: of the run.
-        network: of the model.
-        rows: of a batch, padding included.
-        expected: expected number of rows of those who are drawn.
-        lr: learning rate; by default that of the run.
-
-    Guarantees:
-        Each record is clipped to C / k, and a person has at most k: the clipped sum moves by at
-        most C (1 + eta) with a person, against which the noise is sigma.
-
-        With "least-squares" residuals are as long as logits, which nothing cuts. Those of one layer
-        are within the norm of its features times `largest_weight`, but with probability 2^-70, and
-        so squared norms keep to the range in which clipping is right; those of more layers within
-        the bound of all weights.
+@dataclass(frozen=True, kw_only=True)
+class Training(Model, Descent, Privacy, Sampling):
+    """The settings of a training, each of them in its range.
 
     Raises:
-        ArgumentError: the step's integers do not fit the ring, or the weights of hidden layers
-            might leave their bound within all steps.
+        ArgumentError: one is not.
     """
-    norm = config.max_feature_norm
-    reached = config.loss == "least-squares" and network.layers == 1
-    bound = 1.0 if reached else config.max_weight_norm
-    plan = StepPlan(
-        frac_bits=config.frac_bits,
-        layers=network.shapes(
-            max_feature_norm=norm,
-            max_weight_norm=bound,
-            max_grad_norm=config.max_grad_norm / config.rows_per_unit,
-        ),
-        rows=rows,
-        learning_rate=config.lr if lr is None else lr,
-        expected_batch_size=expected,
-        max_grad_norm=config.max_grad_norm / config.rows_per_unit,
-        noise_multiplier=(config.noise_multiplier or 0.0) * config.rows_per_unit,
-        parties=config.parties,
-        colluders=config.colluders,
-        noise_shares=config.noise_shares,
-        dealer_noise=config.dealer_noise,
-        momentum=config.momentum,
-        private=config.private,
-    )
-    if reached:
-        plan = _uncut(config, network, plan)
-    plan.check_moved(_moved(config, plan), config.steps, config.max_weight_norm)
-    return plan
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
-def _uncut(config: Settings, network: Network, plan: StepPlan) -> StepPlan:
-    """Returns the plan with bounds of residuals that nothing cuts, as long as weights may get."""
-    bound = largest_weight(config, network, plan)
-    try:
-        shapes = network.shapes(max_feature_norm=config.max_feature_norm, max_weight_norm=bound)
-        return replace(plan, layers=shapes)
-    except ArgumentError as error:
-        error.add_note(
-            f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not cut "
-            "with them: lower the learning rate, the momentum, the number of steps, or the norm of "
-            "the start."
-        )
-        raise
+@dataclass(frozen=True, kw_only=True)
+class ScriptTraining(Training):
+    """Those of an optimizer of scripts, which makes one step after the other.
 
-
-def _moved(config: Settings, plan: StepPlan) -> float:
-    """A bound of the norm by which all steps move all weights together."""
-    if config.optimizer == "adam":
-        return adam_of(config, plan).moved(multipliers(config.lr_schedule, config.steps))
-    return plan.moved(_rates(config, plan))
-
-
-def _rates(config: Settings, plan: StepPlan) -> list[float]:
-    """The learning rate of each step, as it is used, over the first one's."""
-    first, _ = plan.step_ratio
-    return [each / first for each in numerators(plan, config.lr_schedule, config.steps)]
-
-
-def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
-    """Returns a bound of the norm of all weights and biases together, in all steps.
-
-    It is that of the start, and what all steps' sums and noise, with their momentum, may add; and
-    so is that of each weight. Sums are bounded in any case; noise but with probability 2^-70.
-    Without privacy gradients are taken to average `PLAIN_NORM` at most.
-
-    Args:
-        config: of the run.
-        network: of the model.
-        plan: of its steps.
+    Attributes:
+        steps: number of them, if it is known.
+        expected_batch_size: public divisor of sums; None: that of the batch.
+        degree: of the clip factor's polynomial.
+        eps: of Adam without noise, the root of the least second moment.
     """
-    widths = network.widths
-    spec = ModelSpec.parse(config.model, widths[0], widths[-1])
-    begin = spec.initial_parameters(config.public_init)
-    start = math.hypot(*(parameter_norm(*layer) for layer in begin))
-    if config.strategy is not None:
-        start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
-    ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
-    return start + _moved(config, plan) * (1 + 2.0**-9) + ulps
+
+    steps: Annotated[int | None, Whole(1)] = None  # type: ignore[assignment]
+    expected_batch_size: Annotated[float | None, POSITIVE] = None
+    degree: Annotated[int, one_of(sorted(MINIMAX))] = 2
+    eps: Annotated[float, Between(2.0**-16, 1.0, words="in 2^-16..1")] = EPS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.private:
+            NOT_NEGATIVE.check("noise_multiplier", self.noise_multiplier)
+        if not self.bias_scale:
+            advice = "Or make layers with bias=False, in Keras with use_bias=False."
+            raise ArgumentError("bias_scale", self.bias_scale, "above 0 here", advice)
+
+    @property
+    def bias_bits(self) -> int:
+        """The bits b of the bias's input 2^-b."""
+        return super().bias_bits or 0
 
 
-def split_of(config: Settings) -> NoiseSplit:
-    """Returns how the parties of a run divide noise among them."""
-    return NoiseSplit(colluders=config.colluders, noise_shares=config.noise_shares)
+def is_hidden(open: Opening, method: Method) -> bool:
+    """Whether nobody sees a model before the end of a run, and owners share their records."""
+    return open == "never" and method == "pea"
 
 
 def account(
-    ledger: Ledger, name: str, config: Settings, steps: int, noise_failure: float = 0.0
+    ledger: Ledger, name: str, config: Training, steps: int, noise_failure: float = 0.0
 ) -> None:
     """Records that many steps of a run, if it is private.
 
@@ -257,7 +304,7 @@ def account(
     if config.private:
         ledger.record(
             name,
-            noise_multiplier=config.noise_multiplier or 0.0,
+            noise_multiplier=config.noise,
             sample_rate=config.sample_rate,
             steps=steps,
             overflow_probability=config.overflow_probability * steps / config.steps + noise_failure,

@@ -24,7 +24,7 @@ from extensions.protocols.host import (
     unnamed,
 )
 from extensions.protocols.optimizer import State
-from extensions.protocols.settings import Settings
+from extensions.protocols.settings import Training
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import (
@@ -199,7 +199,7 @@ class Rehearsing(Following):
         super().__init__(host, config, manifest, lambda event: None)
         self._rehearsed = min(steps, config.steps)
 
-    def steps(self, config: Settings) -> range:
+    def steps(self, config: Training) -> range:
         """Returns the numbers of the first steps."""
         return range(1, self._rehearsed + 1)
 
@@ -265,7 +265,7 @@ class Keeping(Following):
         if isinstance(self._host.noise, InsecureSeededSource):
             self._host.noise.load_state_dict(source or {})
 
-    def steps(self, config: Settings) -> range:
+    def steps(self, config: Training) -> range:
         """Returns the numbers of the steps that are left."""
         return range(self._made + 1, config.steps + 1)
 

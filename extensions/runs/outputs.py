@@ -23,7 +23,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Batch, Host, SumOf, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
-from extensions.protocols.settings import split_of, whole_network_of
+from extensions.protocols.optimizer import whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitened import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
@@ -225,7 +225,7 @@ class Outputs:
             return [self._summary(ring, reduce(add, found))]
 
         sigmas = [self._sigma if config.evaluate == "noisy" else 0.0]
-        counted = noisy_words(host, counts, sigmas, frac_bits=self._bits, split=split_of(config))
+        counted = noisy_words(host, counts, sigmas, frac_bits=self._bits, split=config)
         return [[*one, *other] for one, other in zip(shown, counted, strict=True)]
 
     def _counts(self, ring: Ring, model: Parameters, x: Share, targets: Share) -> Share:

@@ -5,9 +5,8 @@ from typing import Literal
 
 from extensions.errors import ArgumentError
 from extensions.pairwise import MOST_PARTIES
-from extensions.protocols.noise import NoiseShares, party_variance
 
-Provider = Literal["dealer", "parties", "ttp", "tfp"]
+Provider = Literal["dealer", "parties", "tfp"]
 
 DEALER_ADDRESS = "DEALER_ADDRESS"
 """Environment variable that tells a party where the dealer is, as HOST:PORT."""
@@ -41,16 +40,6 @@ DEALINGS: dict[str, Dealing] = {
             "if they follow the protocol. That takes the parties far more traffic than a dealer."
         ),
     ),
-    "ttp": Dealing(
-        title="third party trusted",
-        host_name="TTP",
-        notice=(
-            "CrypTen's trusted third party, a process that holds no data, deals all correlated "
-            "randomness. It must not collude with any party: together with one it can reconstruct "
-            "every secret of the others. The dealer (--provider dealer) asks for the same trust "
-            "and is faster."
-        ),
-    ),
     "tfp": Dealing(
         title="first party trusted",
         host_name="INSECURE_TFP",
@@ -79,36 +68,3 @@ def check_provider(provider: str, parties: int | None = None) -> None:
     if provider == "parties" and parties is not None and not 2 <= parties <= MOST_PARTIES:
         allowed = f"in 2..{MOST_PARTIES} with the provider 'parties'"
         raise ArgumentError("parties", parties, allowed, "Choose --provider dealer for more.")
-
-
-def check_noise_shares(parties: int, colluders: int, noise_shares: NoiseShares) -> None:
-    """Returns only if so many colluders of a run's parties leave noise.
-
-    Raises:
-        ArgumentError: none, or as many as parties; or unknown shares.
-    """
-    most = max(1, parties - 1)
-    if not 1 <= colluders <= most:
-        allowed = f"in 1..{most} with {parties} parties"
-        raise ArgumentError("colluders", colluders, allowed, "At least one party must be honest.")
-    party_variance(parties, colluders, noise_shares)
-
-
-def check_dealer_noise(parties: int, provider: str, insecure_seed: int | None) -> None:
-    """Returns only if a run has a dealer who can add noise.
-
-    Raises:
-        ArgumentError: it has not; or a single party; or noise that everybody draws from a seed.
-    """
-    if provider != "dealer":
-        raise ArgumentError(
-            "dealer_noise",
-            True,
-            f"left out with the provider {provider!r}",
-            "Choose --provider dealer, or leave it out.",
-        )
-    if parties < 2:
-        raise ArgumentError("parties", parties, "at least 2 with dealer_noise")
-    if insecure_seed is not None:
-        allowed = "left out with insecure_seed, from which a dealer draws nothing"
-        raise ArgumentError("dealer_noise", True, allowed)

@@ -7,8 +7,8 @@ from typing import Any
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.ledger import GO_ON
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import AdamPlan
-from extensions.protocols.optimizer.adam import EPS, FLOOR
+from extensions.protocols.optimizer import AdamPlan, adam_of
+from extensions.protocols.settings import EPS, FLOOR
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.optimizers import DPSGD, SGD
 from tfe_ext.keras.steps.rules import Adam as AdamRule
@@ -23,12 +23,12 @@ class _ByMoments(Optimizer):
     @property
     def beta_1(self) -> float:
         """What stays of the mean of gradients."""
-        return self.settings.beta_1
+        return self.settings.beta1
 
     @property
     def beta_2(self) -> float:
         """What stays of the mean of their squares."""
-        return self.settings.beta_2
+        return self.settings.beta2
 
     def moving(self, plan: StepPlan) -> AdamPlan:
         """Returns the constants of steps by such sums.
@@ -37,9 +37,8 @@ class _ByMoments(Optimizer):
             ArgumentError: they do not fit the ring.
             GradientError: moments have another unit, for settings have changed.
         """
-        own = self.settings
         try:
-            adam = AdamPlan(step=plan, betas=own.betas, floor=own.floor, eps=own.epsilon)
+            adam = adam_of(self.settings, plan, self.settings.eps)
         except ArgumentError as error:
             raise error.of("epsilon" if error.argument == "eps" else error.argument) from None
         if self._unit not in (None, adam.unit):
@@ -126,13 +125,13 @@ class DPAdam(_ByMoments, DPSGD):
         **options: Any,
     ) -> None:
         _refuse_momentum(options)
+        self._beside = {"beta_1": beta_1, "beta_2": beta_2, "floor": floor}
         super().__init__(learning_rate, *rest, **options)
-        self._settings = replace(self._settings, beta_1=beta_1, beta_2=beta_2, floor=floor)
 
     @property
     def floor(self) -> float:
         """Least second moment in units of the noise's variance."""
-        return self.settings.floor
+        return self.settings.adam_floor
 
 
 class Adam(_ByMoments, SGD):
@@ -165,15 +164,17 @@ class Adam(_ByMoments, SGD):
         **options: Any,
     ) -> None:
         _refuse_momentum(options)
+        self._beside = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
         super().__init__(learning_rate, sample_rate, **options)
-        self._settings = replace(self._settings, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon)
 
     @property
     def epsilon(self) -> float:
         """Root of the least second moment."""
-        return self.settings.epsilon
+        return self.settings.eps
 
 
 def _refuse_momentum(options: Mapping[str, Any]) -> None:
     if options.get("momentum"):
-        raise ArgumentError("momentum", options["momentum"], "left out: it is beta_1")
+        raise ArgumentError(
+            "momentum", options["momentum"], "with Adam, whose beta_1 it is", code="conflict"
+        )

@@ -2,25 +2,19 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tf_keras.callbacks import Callback
 
 from extensions.errors import ArgumentError
-from extensions.protocols.optimizer import Mean, check_average
+from extensions.protocols.optimizer import Mean
+from extensions.protocols.settings import AVERAGE
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.steps.iterates import TOTAL
 from tfe_ext.keras.steps.step import store
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.shares import Share
-
-
-class _Last(NamedTuple):
-    """Of which iterates a mean is taken (`extensions.protocols.optimizer.Averaging`)."""
-
-    steps: int
-    average: float
 
 
 class MeanOfIterates(Callback):
@@ -49,7 +43,8 @@ class MeanOfIterates(Callback):
 
     def __init__(self, average: float) -> None:
         super().__init__()
-        self.average = check_average(average)
+        AVERAGE.check("average", average)
+        self.average = average
         self._made = self._counted = 0
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -69,6 +64,7 @@ class MeanOfIterates(Callback):
                 self._made,
                 f"at most {self._made - self._counted} without checkpoints of those iterates",
                 "Their mean is not known otherwise.",
+                code="range",
             )
         if self._mean.count > 1:
             self._total = self.model.beside.of(TOTAL)
@@ -91,7 +87,7 @@ class MeanOfIterates(Callback):
 
     def _mean_of(self, steps: int, average: float) -> Mean:
         largest = self.model.optimizer.max_weight_norm
-        return Mean.over(_Last(steps, average), self._ring.frac_bits, largest)
+        return Mean.over(average, steps, self._ring.frac_bits, largest)
 
     @property
     def _ring(self) -> ABY3Ring:

@@ -1,7 +1,7 @@
 """What the optimizers of private training have in common: arguments, plans, and counts of steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -13,9 +13,10 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift, Moving, with_largest_rate
 from extensions.protocols.optimizer import ratio_after, truncated_bits
+from extensions.protocols.settings import ScriptTraining
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.learning_rates import RateSetting, Schedule
-from tfe_ext.keras.settings import Setting, Settings
+from tfe_ext.keras.settings import FIELDS, Setting, argument_of, training_of
 from tfe_ext.keras.steps.rules import Descent, Rule
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
@@ -30,6 +31,8 @@ class Optimizer:
     private: bool
     _stays: ClassVar[tuple[str, ...]] = ("momentum",)
     """The arguments that stay as they are."""
+    _beside: Mapping[str, Any] = {}
+    """Arguments beside those that all optimizers have."""
     learning_rate = lr = RateSetting("learning_rate")
     sample_rate = Setting()
     expected_batch_size = Setting()
@@ -38,8 +41,9 @@ class Optimizer:
     overflow_probability = Setting()
 
     def __init__(
-        self, settings: Settings, schedule: Schedule | None, source: NoiseSource | None
+        self, arguments: Mapping[str, Any], schedule: Schedule | None, source: NoiseSource | None
     ) -> None:
+        settings = training_of({**arguments, **self._beside, "private": self.private})
         self._settings = settings
         self._schedule = schedule
         self._source = source or SystemSource()
@@ -64,7 +68,7 @@ class Optimizer:
         super().__setattr__(name, value)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ScriptTraining:
         """All arguments but the source; another value holds from the next step on.
 
         Raises:
@@ -74,14 +78,14 @@ class Optimizer:
         return self._settings
 
     @settings.setter
-    def settings(self, settings: Settings) -> None:
+    def settings(self, settings: ScriptTraining) -> None:
         own = _attributes(type(self))
-        for field in fields(Settings):
+        for field in fields(ScriptTraining):
+            name = argument_of(field.name)
             before, value = getattr(self._settings, field.name), getattr(settings, field.name)
-            if value != before and field.name not in own:
-                raise ArgumentError(
-                    field.name, value, f"{before}: {type(self).__name__} has no such argument"
-                )
+            if value != before and name not in own:
+                rule = f"{before}: {type(self).__name__} has no such argument"
+                raise ArgumentError(name, value, rule)
         self._drift = self._drift.within(settings.max_weight_norm)
         self._settings = settings
 
@@ -109,7 +113,7 @@ class Optimizer:
         """Takes the learning rate of the next step from the schedule, if there is one."""
         if self._schedule is not None:
             rate = self._schedule.at(self.iterations)
-            self._settings = replace(self._settings, learning_rate=rate)
+            self._settings = replace(self._settings, lr=rate)
 
     @property
     def source(self) -> NoiseSource:
@@ -135,24 +139,21 @@ class Optimizer:
         settings = self.settings
         own = settings.expected_batch_size
         made = partial(
-            StepPlan,
+            StepPlan.of,
+            settings,
             frac_bits=frac_bits,
             layers=network.shapes(
                 max_feature_norm=settings.max_feature_norm,
                 max_weight_norm=settings.max_weight_norm,
-                max_grad_norm=settings.l2_norm_clip,
+                max_grad_norm=settings.max_grad_norm,
             ),
             rows=rows,
             expected_batch_size=expected if own is None else own,
-            max_grad_norm=settings.l2_norm_clip,
-            noise_multiplier=settings.noise_multiplier,
             parties=ABY3Ring.parties,
-            colluders=settings.colluders,
             degree=settings.degree,
             momentum=settings.momentum,
-            private=self.private,
         )
-        return with_largest_rate(settings.learning_rate, lambda rate: made(learning_rate=rate))
+        return with_largest_rate(settings.lr, lambda rate: made(learning_rate=rate))
 
     def moving(self, plan: StepPlan) -> Moving:
         """Returns what tells how far a step by such sums may move weights.
@@ -216,8 +217,8 @@ class Optimizer:
 
     def get_config(self) -> dict[str, Any]:
         """Returns all arguments but the source, as JSON can hold them; not what was counted."""
-        own = [*_attributes(type(self)), *self._stays]
-        config = {name: value for name, value in asdict(self._settings).items() if name in own}
+        own = [*_arguments(type(self)), *self._stays]
+        config = {name: getattr(self._settings, FIELDS.get(name, name)) for name in own}
         if self._schedule is not None:
             config["learning_rate"] = self._schedule.config()
         return config
@@ -237,8 +238,15 @@ class Optimizer:
         self._shift = state.get("shift")
 
 
+def _arguments(optimizer: type) -> list[str]:
+    """Returns the names of the arguments that can be set."""
+    return [
+        name
+        for name in dir(optimizer)
+        if isinstance(getattr(optimizer, name), Setting) and name != "lr"
+    ]
+
+
 def _attributes(optimizer: type) -> list[str]:
     """Returns the names of what can be set."""
-    names = [field.name for field in fields(Settings)]
-    own = [name for name in names if isinstance(getattr(optimizer, name, None), Setting)]
-    return [*own, "settings", "source"]
+    return [*_arguments(optimizer), "settings", "source"]

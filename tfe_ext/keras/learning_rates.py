@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 from tf_keras.optimizers import schedules
 
-from extensions.checks import as_float, check_positive
 from extensions.errors import ArgumentError
+from extensions.protocols.settings import RATE
 from tfe_ext.keras.settings import Setting
 from tfe_ext.streams.devices import HERE
 
@@ -56,10 +56,11 @@ class RateSetting(Setting):
             raise ArgumentError(
                 "learning_rate",
                 value,
-                "left to the schedule that the optimizer was made with",
-                "Make it with a number, if callbacks are to change it.",
+                "with the schedule that the optimizer was made with",
+                "Make it with a number if callbacks are to change it.",
+                code="conflict",
             )
-        super().__set__(optimizer, as_float("learning_rate", value))
+        super().__set__(optimizer, value)
 
 
 class Schedule:
@@ -96,7 +97,7 @@ class Schedule:
         self._known = dict(enumerate(found, first))
         for step, rate in self._known.items():
             try:
-                check_positive("learning_rate", rate)
+                RATE.check("learning_rate", rate)
             except ArgumentError as error:
                 error.add_note(f"The schedule gives it for step {step}, which would cost privacy.")
                 raise
@@ -124,8 +125,5 @@ def rate_of(given: Any) -> tuple[float, Schedule | None]:
         return schedule.at(0), schedule
     if isinstance(given, int | float | np.number) and not isinstance(given, bool):
         return float(given), None
-    raise ArgumentError(
-        "learning_rate",
-        type(given).__name__,
-        "a number or a tf_keras.optimizers.schedules.LearningRateSchedule",
-    )
+    allowed = "a number or a tf_keras.optimizers.schedules.LearningRateSchedule"
+    raise ArgumentError("learning_rate", type(given).__name__, allowed, code="type")

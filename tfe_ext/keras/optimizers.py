@@ -11,7 +11,7 @@ from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.learning_rates import rate_of
-from tfe_ext.keras.settings import Setting, Settings
+from tfe_ext.keras.settings import Setting
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
@@ -84,22 +84,22 @@ class DPSGD(Optimizer):
         delta: float | None = None,
     ) -> None:
         rate, schedule = rate_of(learning_rate)
-        settings = Settings(
-            learning_rate=rate,
-            l2_norm_clip=l2_norm_clip,
-            noise_multiplier=noise_multiplier,
-            sample_rate=sample_rate,
-            expected_batch_size=expected_batch_size,
-            max_feature_norm=max_feature_norm,
-            max_weight_norm=max_weight_norm,
-            colluders=colluders,
-            degree=degree,
-            momentum=momentum,
-            bias_scale=bias_scale,
-            overflow_probability=overflow_probability,
-            delta=delta,
-        )
-        super().__init__(settings, schedule, source)
+        arguments = {
+            "learning_rate": rate,
+            "l2_norm_clip": l2_norm_clip,
+            "noise_multiplier": noise_multiplier,
+            "sample_rate": sample_rate,
+            "expected_batch_size": expected_batch_size,
+            "max_feature_norm": max_feature_norm,
+            "max_weight_norm": max_weight_norm,
+            "colluders": colluders,
+            "degree": degree,
+            "momentum": momentum,
+            "bias_scale": bias_scale,
+            "overflow_probability": overflow_probability,
+            "delta": delta,
+        }
+        super().__init__(arguments, schedule, source)
         self._ledger = Ledger()
 
     @property
@@ -117,7 +117,7 @@ class DPSGD(Optimizer):
         each = self.settings.overflow_probability / steps
         self.ledger.record(
             "training",
-            noise_multiplier=hidden_multiplier(plan.noise_multiplier, self.source),
+            noise_multiplier=hidden_multiplier(plan.noise, self.source),
             sample_rate=self.settings.sample_rate,
             steps=times,
             overflow_probability=times * each + noise_failure(plan.parameters, times),
@@ -173,16 +173,16 @@ class SGD(Optimizer):
         source: NoiseSource | None = None,
     ) -> None:
         rate, schedule = rate_of(learning_rate)
-        settings = Settings(
-            learning_rate=rate,
-            sample_rate=sample_rate,
-            expected_batch_size=expected_batch_size,
-            max_feature_norm=max_feature_norm,
-            max_weight_norm=max_weight_norm,
-            momentum=momentum,
-            overflow_probability=overflow_probability,
-        )
-        super().__init__(settings, schedule, source)
+        arguments = {
+            "learning_rate": rate,
+            "sample_rate": sample_rate,
+            "expected_batch_size": expected_batch_size,
+            "max_feature_norm": max_feature_norm,
+            "max_weight_norm": max_weight_norm,
+            "momentum": momentum,
+            "overflow_probability": overflow_probability,
+        }
+        super().__init__(arguments, schedule, source)
 
 
 def noise_failure(parameters: int, steps: int) -> float:

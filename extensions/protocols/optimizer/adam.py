@@ -16,16 +16,12 @@ from extensions.errors import ArgumentError
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import LEARNING_RATE_BITS, PLAIN_NORM, StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
+from extensions.protocols.settings import BETA_BITS, EPS, FLOOR
 from extensions.ring.fixed_point import SAFE_BITS
 from extensions.ring.interface import Ring, Share
 
-BETA_BITS = 10
 RATE_BITS = 14
 """Of the largest numerator: early ones may be 32 times smaller."""
-FLOOR = 2.0**-4
-"""Least second moment of DPAdam, in units of the noise's variance."""
-EPS = 2.0**-8
-"""Of Adam without noise, the root of the least second moment."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +31,10 @@ class Betas:
     Attributes:
         first: beta_1, of the mean of gradients, rounded to 2^-10.
         second: beta_2, of the mean of their squares, likewise.
-
-    Raises:
-        ArgumentError: one is out of range.
     """
 
     first: float = 0.9
     second: float = 0.999
-
-    def __post_init__(self) -> None:
-        for name, least in (("first", 0.0), ("second", 0.5)):
-            beta = getattr(self, name)
-            if not least <= beta <= 1.0 - 2.0**-BETA_BITS:
-                allowed = f"in {least:g}..{1 - 2.0**-BETA_BITS:.3f}"
-                raise ArgumentError(f"beta{1 + (name == 'second')}", beta, allowed)
 
     @property
     def numerators(self) -> tuple[int, int]:
@@ -59,18 +45,6 @@ class Betas:
         """Returns 1 - beta^t of both, as they are rounded, for the t-th step."""
         first, second = (math.ldexp(n, -BETA_BITS) for n in self.numerators)
         return 1.0 - first**step, 1.0 - second**step
-
-
-def check_floor(name: str, floor: float) -> None:
-    """Raises ArgumentError unless a least second moment is in 2^-8..1 of the noise's variance."""
-    if not 2.0**-8 <= floor <= 1.0:
-        raise ArgumentError(name, floor, "in 2^-8..1, of the noise's variance")
-
-
-def check_eps(name: str, eps: float) -> None:
-    """Raises ArgumentError unless the root of a least second moment is in 2^-16..1."""
-    if not 2.0**-16 <= eps <= 1.0:
-        raise ArgumentError(name, eps, "in 2^-16..1")
 
 
 class AdamStep(NamedTuple):
@@ -117,7 +91,7 @@ class AdamPlan:
         most 0.64 % below. Without noise the floor is under the root, and eps not added to it.
 
     Raises:
-        ArgumentError: momentum, a floor out of range, or integers that do not fit the ring.
+        ArgumentError: momentum, or integers that do not fit the ring.
     """
 
     step: StepPlan
@@ -128,8 +102,6 @@ class AdamPlan:
     def __post_init__(self) -> None:
         if self.step.momentum_numerator:
             raise ArgumentError("momentum", self.step.momentum, "0 with Adam, whose beta_1 it is")
-        check_floor("floor", self.floor)
-        check_eps("eps", self.eps)
         if not 0 <= self.shift + self.factor_bits <= SAFE_BITS - 8:
             raise ArgumentError("learning_rate", self.step.learning_rate, "in 2^-20..2^8 with Adam")
         if min(self.square_bits - math.ceil(self.frac_bits / 2), self.factor_bits - 6) < 0:
@@ -177,7 +149,7 @@ class AdamPlan:
     @property
     def noisy(self) -> bool:
         """Whether sums have noise, in whose deviation moments are counted."""
-        return self.step.private and self.step.noise_multiplier > 0
+        return self.step.private and self.step.noise > 0
 
     @property
     def unit(self) -> float:

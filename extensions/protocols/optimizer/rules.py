@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of, trained_of, updates_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer.adam import AdamPlan, Betas, Moments, adam_step
-from extensions.protocols.optimizer.choices import Choices
 from extensions.protocols.optimizer.schedule import multipliers, numerators
 from extensions.protocols.optimizer.state import State
+from extensions.protocols.settings import EPS, Training
 from extensions.ring.interface import Ring, Share
 
 
@@ -102,22 +102,28 @@ def adam_updates(
     return paired(moved, step), (paired(after.first, step), paired(after.second, step))
 
 
-def rule_of(choices: Choices, plan: StepPlan) -> Rule:
+def rule_of(config: Training, plan: StepPlan) -> Rule:
     """Returns how a run's steps use their sums.
 
     Args:
-        choices: of the run.
+        config: of the run.
         plan: of its first step.
 
     Raises:
         ArgumentError: what Adam needs does not fit the ring.
     """
-    if choices.optimizer == "sgd":
-        return Descent(plan, numerators(plan, choices.lr_schedule, choices.steps))
-    return Adam(adam_of(choices, plan), multipliers(choices.lr_schedule, choices.steps))
+    if config.optimizer == "sgd":
+        return Descent(plan, numerators(plan, config.lr_schedule, config.steps))
+    return Adam(adam_of(config, plan), multipliers(config.lr_schedule, config.steps))
 
 
-def adam_of(choices: Choices, plan: StepPlan) -> AdamPlan:
-    """Returns the constants of Adam behind sums of that plan."""
-    betas = Betas(choices.beta1, choices.beta2)
-    return AdamPlan(step=plan, betas=betas, floor=choices.adam_floor)
+def adam_of(config: Training, plan: StepPlan, eps: float = EPS) -> AdamPlan:
+    """Returns the constants of Adam behind sums of that plan.
+
+    Args:
+        config: of the training.
+        plan: of its steps.
+        eps: without noise, the root of the least second moment.
+    """
+    betas = Betas(config.beta1, config.beta2)
+    return AdamPlan(step=plan, betas=betas, floor=config.adam_floor, eps=eps)

@@ -1,13 +1,9 @@
 """How the learning rate falls over the steps of a run; public, and known before it begins."""
 
 import math
-from typing import Literal, get_args
 
-from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd_plan import StepPlan
-
-RateSchedule = Literal["constant", "linear", "cosine"]
-SCHEDULES: tuple[RateSchedule, ...] = get_args(RateSchedule)
+from extensions.protocols.settings import RateSchedule
 
 
 def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
@@ -15,9 +11,6 @@ def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
 
     "constant" leaves it as it is; "linear" and "cosine" begin with the whole and would be 0 one
     step after the last: 1 - t / T, and (1 + cos(pi t / T)) / 2, for t = 0 .. T - 1.
-
-    Raises:
-        ArgumentError: an unknown schedule.
     """
     times = [t / steps for t in range(steps)]
     match schedule:
@@ -27,7 +20,6 @@ def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
             return [1.0 - t for t in times]
         case "cosine":
             return [(1.0 + math.cos(math.pi * t)) / 2 for t in times]
-    raise ArgumentError("lr_schedule", schedule, f"one of {SCHEDULES}")
 
 
 def numerators(plan: StepPlan, schedule: RateSchedule, steps: int) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.protocols.host import Host, flat, pairs
-from extensions.protocols.optimizer.choices import Averaging, Choices, iterates
+from extensions.protocols.settings import Training
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 
@@ -44,15 +44,15 @@ class State:
     second: Parameters = field(default_factory=list)
 
     @classmethod
-    def begin(cls, host: Host, choices: Choices, model: Parameters) -> "State":
+    def begin(cls, host: Host, config: Training, model: Parameters) -> "State":
         """Returns the state before the first step; local.
 
         Args:
             host: that holds the shares.
-            choices: of the run.
+            config: of the run.
             model: to begin with.
         """
-        momentum, *others = _beside(choices)
+        momentum, *others = _beside(config)
         zeros = sum(others)
         if not (momentum or zeros):
             return cls(model)
@@ -60,18 +60,18 @@ class State:
             [*own, *(own if momentum else ()), *(map(_zeros, own * zeros))]
             for own in host.summands(model)
         ]
-        return cls.of(host.restore(summands), choices)
+        return cls.of(host.restore(summands), config)
 
     @staticmethod
-    def models(choices: Choices) -> int:
+    def models(config: Training) -> int:
         """Returns of how many parts as large as a model the state of a run consists."""
-        return 1 + sum(_beside(choices))
+        return 1 + sum(_beside(config))
 
     @classmethod
-    def of(cls, parts: Parameters, choices: Choices) -> "State":
+    def of(cls, parts: Parameters, config: Training) -> "State":
         """Returns the state of a run that is not finished, whose `parts` these are."""
-        beside = _beside(choices)
-        layers = len(parts) // cls.models(choices)
+        beside = _beside(config)
+        layers = len(parts) // cls.models(config)
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
         return cls(model, *(rest.pop(0) if there else [] for there in beside))
 
@@ -122,10 +122,20 @@ class State:
         return State(model, self.model if self.previous else [], total, first, second)
 
 
-def _beside(choices: Choices) -> tuple[bool, bool, bool, bool]:
+def _beside(config: Training) -> tuple[bool, bool, bool, bool]:
     """Whether there are a model before, a sum of models, and both of Adam's moments."""
-    adam = choices.optimizer == "adam"
-    return choices.momentum > 0, iterates(choices) > 1, adam, adam
+    adam = config.optimizer == "adam"
+    return config.momentum > 0, iterates(config.average, config.steps) > 1, adam, adam
+
+
+def iterates(average: float, steps: int) -> int:
+    """Returns of how many of the last iterates the mean is taken; at least of the very last.
+
+    Args:
+        average: the last part of the steps.
+        steps: of the whole training.
+    """
+    return max(1, round(average * steps))
 
 
 def _zeros(summand: Integers) -> Integers:
@@ -150,27 +160,28 @@ class Mean:
     shift: int
 
     @classmethod
-    def over(cls, choices: Averaging, frac_bits: int, largest: float) -> "Mean":
+    def over(cls, average: float, steps: int, frac_bits: int, largest: float) -> "Mean":
         """Returns that of a run.
 
         The sum of n weights below `largest`, times a numerator of 2^shift / n + 1/2 at most, is
         below 2^(f + shift) largest (1 + 2^-10), within 2^61.
 
         Args:
-            choices: of the run.
+            average: the last part of the steps, whose iterates count.
+            steps: of the run.
             frac_bits: of weights.
             largest: bound of a weight's magnitude in all of them.
 
         Raises:
             ArgumentError: too few bits are left for the division.
         """
-        count, steps = iterates(choices), choices.steps
+        count = iterates(average, steps)
         reach = np.log2(max(largest, 1.0) * 1.001)
         shift = min(_MOST_BITS, SAFE_BITS - 1 - frac_bits - int(np.ceil(reach)))
         if count > 1 and shift < MEAN_BITS + np.log2(count):
             raise ArgumentError(
                 "average",
-                choices.average,
+                average,
                 f"0 for steps of this size: weights may reach {largest:.3g}",
                 "Lower the learning rate, the number of steps, or frac_bits.",
             )

@@ -23,7 +23,7 @@ from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, Host, flat, pairs, share_public
 from extensions.protocols.optimizer import State, numerators
 from extensions.protocols.pea import Keep, gradients_of, plans
-from extensions.protocols.settings import TRAINING, Settings, account, split_of
+from extensions.protocols.settings import TRAINING, Training, account
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -33,7 +33,7 @@ _AT_ONCE = 1 << 18
 
 
 def descend_openly(
-    host: Host, config: Settings, records: Announced, state: State, ledger: Ledger, keep: Keep
+    host: Host, config: Training, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the model after all steps; every iterate is public.
 
@@ -77,7 +77,7 @@ def descend_openly(
             partial(sums_of, state.model),
             [plan.sigma] * len(input_bits(plan)),
             frac_bits=plan.frac_bits + plan.factor_bits,
-            split=split_of(config),
+            split=config,
         )
         ratio = factors[number - 1], exponent
         updates = updates_of(ring, paired(opened, plan), plan, ratio, state.velocity)
@@ -90,7 +90,7 @@ def descend_openly(
 
 def _owners(
     host: Host,
-    config: Settings,
+    config: Training,
     records: Announced,
     ring: ClearRing,
     network: Network,

@@ -22,7 +22,7 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, share_public
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep
-from extensions.protocols.settings import TRAINING, Settings, account, split_of
+from extensions.protocols.settings import TRAINING, Training, account
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
     check_size,
@@ -36,6 +36,7 @@ from extensions.protocols.sums.gram import sigmas as sigmas_of_gram
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
 from extensions.ring.integer_matmul import matmul
+from extensions.rules import Whole
 
 RELEASE = "statistics"
 LABELS_WEIGHT = 0.7
@@ -90,8 +91,9 @@ def check_targets(records: OwnRecords) -> None:
         raise ArgumentError(
             "labels",
             f"targets that do not add up to 1 in {int(wrong.sum())} records",
-            "labels, or probabilities of all classes, with method = 'statistics'",
+            "labels, or probabilities of all classes, with {method=statistics}",
             "Other targets would move the sums too far.",
+            code="data",
         )
 
 
@@ -150,13 +152,13 @@ def fitted(opened: Sequence[Integers], damping: float) -> Reals:
     return weight
 
 
-def damping_of(config: Settings, features: int) -> float:
+def damping_of(config: Training, features: int) -> float:
     """Returns lambda: a part of the norm that the noise has in the products, at least 1."""
-    norm = noise_norm(_sigma(config), features, parties=config.parties, split=split_of(config))
+    norm = noise_norm(_sigma(config), features, parties=config.parties, split=config)
     return max(1.0, DAMPING * norm)
 
 
-def check_statistics(config: Settings, records: Announced) -> None:
+def check_statistics(config: Training, records: Announced) -> None:
     """Returns only if the sums are exact in the ring, with noise.
 
     Raises:
@@ -164,13 +166,12 @@ def check_statistics(config: Settings, records: Announced) -> None:
     """
     total = config.rows_per_unit * sum(records.sizes)
     check_size(total, records.features)
-    room = 1 << (SAFE_BITS - 1 - 2 * FRAC_BITS)
-    if total * config.classes > room:
-        raise ArgumentError("records", total, f"at most {room // config.classes} of all parties")
+    most = (1 << (SAFE_BITS - 1 - 2 * FRAC_BITS)) // config.classes
+    Whole(0, most, f"at most {most} of all parties").check("records", total)
 
 
 def fit(
-    host: Host, config: Settings, records: Announced, state: State, ledger: Ledger, keep: Keep
+    host: Host, config: Training, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the linear model of noisy sums over all owners' records; it is public.
 
@@ -204,7 +205,7 @@ def fit(
             lambda rank: own_statistics(own[rank], config.max_feature_norm),
             sigmas(_sigma(config), config.classes),
             frac_bits=2 * FRAC_BITS,
-            split=split_of(config),
+            split=config,
         )
         weight = fitted(opened, damping_of(config, records.features)) / config.max_feature_norm
         bias = np.zeros(config.classes)
@@ -215,7 +216,6 @@ def fit(
     return state.model
 
 
-def _sigma(config: Settings) -> float:
+def _sigma(config: Training) -> float:
     """Deviation of the noise on a record's vector."""
-    noise = config.noise_multiplier or 0.0
-    return noise * sensitivity(config.classes, config.rows_per_unit)
+    return config.noise * sensitivity(config.classes, config.rows_per_unit)

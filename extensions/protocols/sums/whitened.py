@@ -2,96 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
-from extensions.checks import check_not_negative, check_positive
-from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords, encode_features
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host
 from extensions.protocols.pea import Keep, Own
-from extensions.protocols.settings import Settings, split_of
+from extensions.protocols.settings import Training
 from extensions.protocols.sums.gram import blocks, unit_rows
 from extensions.protocols.sums.whitening import WHITENING, Whitening, noisy_gram, ridge_of
 from extensions.ring.fixed_point import decode
 
 TITLE = "the sum of x x^T over the features x of training records, with noise"
-SHARE = 0.15
-"""Of the budget, 1 / sigma^2, that whitening takes."""
 
 
-class WhitenedSettings(Settings, Protocol):
-    """What all parties of a run have in common, with its whitening."""
-
-    @property
-    def whiten(self) -> bool:
-        """Whether features are whitened."""
-
-    @property
-    def whiten_share(self) -> float | None:
-        """Part of the budget, 1 / sigma^2, that whitening takes; None: `SHARE`."""
-
-    @property
-    def whiten_ridge(self) -> float | None:
-        """The ridge; None: that of the noise."""
-
-    @property
-    def noise_multiplier_whiten(self) -> float | None:
-        """Standard deviation of its noise over how far a record, or person, moves the sum."""
-
-    @property
-    def epsilon(self) -> float | None:
-        """Target of the whole run."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether noise was found for the target."""
-
-
-def check_whitening(config: WhitenedSettings) -> None:
-    """Returns only if a run says all that its whitening needs, and no more.
-
-    Raises:
-        ArgumentError: it does not.
-    """
-    share, ridge, noise = config.whiten_share, config.whiten_ridge, config.noise_multiplier_whiten
-    given = {"whiten_share": share, "whiten_ridge": ridge, "noise_multiplier_whiten": noise}
-    if not config.whiten:
-        for name, value in given.items():
-            if value is not None:
-                raise ArgumentError(name, value, "left out without whiten", "Type: --whiten.")
-        return
-    if share is not None and not 0.0 < share < 1.0:
-        raise ArgumentError("whiten_share", share, f"in (0, 1); {SHARE} is usual")
-    if ridge is not None:
-        check_positive("whiten_ridge", ridge)
-    if noise is not None:
-        check_not_negative("noise_multiplier_whiten", noise)
-    _check_noise(config)
-
-
-def _check_noise(config: WhitenedSettings) -> None:
-    """Returns only if noise is given exactly where it does not follow from epsilon."""
-    share, noise = config.whiten_share, config.noise_multiplier_whiten
-    if not config.private or config.epsilon is None:
-        if share is not None:
-            raise ArgumentError("whiten_share", share, "left out without epsilon")
-        if config.private and noise is None:
-            allowed = "given with noise_multiplier"
-            advice = "Or give --epsilon, of which --whiten-share says a part."
-            raise ArgumentError("noise_multiplier_whiten", noise, allowed, advice)
-    if noise is not None and not config.settled and (config.epsilon or not config.private):
-        allowed = "left out, but with noise_multiplier"
-        raise ArgumentError("noise_multiplier_whiten", noise, allowed, "It follows from epsilon.")
-    if config.whiten_ridge is None and (not config.private or noise == 0.0):
-        advice = "It follows from the noise where there is some."
-        raise ArgumentError("whiten_ridge", None, "given without noise", advice)
-
-
-def account_for_whitening(ledger: Ledger, config: WhitenedSettings) -> None:
+def account_for_whitening(ledger: Ledger, config: Training) -> None:
     """Records what whitening costs a record, and that it is opened; nothing without."""
     if config.whiten and config.private:
         charge(ledger, config.noise_multiplier_whiten or 0.0)
@@ -109,7 +36,7 @@ def charge(ledger: Ledger, noise_multiplier: float) -> None:
 
 
 def whitened(
-    host: Host, config: WhitenedSettings, own: Own, records: Announced, keep: Keep
+    host: Host, config: Training, own: Own, records: Announced, keep: Keep
 ) -> tuple[Own, Announced, Whitening | None]:
     """Returns the owners' records with whitened features, and the map; without it as they are.
 
@@ -147,14 +74,14 @@ def whitened(
         sigma=sigma,
         total=total,
         rows_per_unit=k,
-        split=split_of(config),
+        split=config,
     )
     ridge = config.whiten_ridge or ridge_of(
         k * sigma,
         parties=host.ring.parties,
         total=total,
         columns=columns,
-        split=split_of(config),
+        split=config,
     )
     whitening = Whitening(parts=parts, ridge=ridge)
     train = mapped(whitening, records.records, config.max_feature_norm)

@@ -1,13 +1,11 @@
 """What a script takes where it chooses nothing: the settings that `pea train` finds for it."""
 
 from collections.abc import Callable, Sequence
-from typing import get_args
 
-from extensions.checks import check_count
-from extensions.errors import ArgumentError
 from extensions.privacy import accounting
 from extensions.privacy.mechanisms import Neighbours, SubsampledGaussian
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.rules import Whole, one_of
 from extensions.runs.config.defaults import CHOSEN, with_usual
 from extensions.runs.config.stated import Kind
 from extensions.runs.config.train import TrainConfig
@@ -82,10 +80,9 @@ def settings_of(
     Raises:
         ArgumentError: a value out of range, or no noise gives that epsilon.
     """
-    if kind not in get_args(Kind):
-        raise ArgumentError("kind", kind, f"one of {get_args(Kind)}")
-    check_count("records", records, 1)
-    check_count("classes", classes, 2)
+    one_of(Kind).check("kind", kind)
+    Whole(1).check("records", records)
+    Whole(2).check("classes", classes)
     config = TrainConfig(
         backend="clear",
         data_kind=kind,

@@ -3,12 +3,18 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from extensions.errors import ArgumentError
+from extensions.network.spec import ModelSpec
+from extensions.privacy.accounting import check_target
 from extensions.privacy.planning import Phase, Target, plan
-from extensions.protocols.sums.whitened import SHARE
-from extensions.runs.config.checks import check
+from extensions.protocols.settings import SHARE
+from extensions.runs.config.cross import LEARNT, check_rules
 from extensions.runs.config.defaults import follows_noise, rate_of, with_usual
+from extensions.runs.config.noise import check_noise
 from extensions.runs.config.stated import Stated
+from extensions.runs.entry_points import check_offered
+
+HOSTS = "pea.backends"
+"""The entry point group of those who make runs (`extensions.runs.hosts`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +27,14 @@ class TrainConfig(Stated):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chosen", tuple(self.chosen))  # JSON has lists
-        check(self)
+        super().__post_init__()
+        check_offered(HOSTS, "backend", self.backend)
+        ModelSpec.parse(self.model, 1, self.classes)  # refuses unknown models
+        check_rules(self)
+        for name, asked in (("epsilon", self.private), ("epsilon_init", self.strategy)):
+            if self.private and asked and (epsilon := getattr(self, name)) is not None:
+                check_target(epsilon, name)
+        check_noise(self)
 
     def resolved(self, noise_failure: float = 0.0, records: int | None = None) -> "TrainConfig":
         """Returns the config with all that follows from its facts: settings, noise and overflow.
@@ -40,27 +53,27 @@ class TrainConfig(Stated):
         """
         if not self.settled and (self.chosen or self.epochs is not None):
             return self._chosen(noise_failure, records)
-        self._check_learnt()
+        check_rules(self, LEARNT)
         if not self.private or self.settled:
             return self
         assert self.delta is not None
         joint = Phase(
             steps=self.steps,
             sample_rate=self.sample_rate,
-            noise_multiplier=self.noise_multiplier,
+            noise_multiplier=self.noise,
             epsilon=self.epsilon,
-            failure_probability=noise_failure,
+            overflow_probability=noise_failure,
         )
         local = Phase(
             steps=self.local_steps,
             sample_rate=self.sample_rate,
-            noise_multiplier=self.noise_multiplier_init,
+            noise_multiplier=self.noise_multiplier_init or 0.0,
             epsilon=self.epsilon_init,
         )
         whitening = Phase(
             steps=1,
             sample_rate=1.0,
-            noise_multiplier=self.noise_multiplier_whiten,
+            noise_multiplier=self.noise_multiplier_whiten or 0.0,
             epsilon=self.epsilon,
             share=self.whiten_share or SHARE,
             padded=False,
@@ -90,18 +103,6 @@ class TrainConfig(Stated):
         if "lr" in self.chosen and follows_noise(self):
             config = replace(config, lr=rate_of(config, records))
         return replace(config, chosen=self.chosen, epochs=self.epochs, settled=True)
-
-    def _check_learnt(self) -> None:
-        """What can be checked once classes and steps are known."""
-        if self.one_output and self.classes != 2:
-            raise ArgumentError("one_output", True, f"left out with {self.classes} classes, not 2")
-        if self.method == "statistics" and (self.steps, self.sample_rate) != (1, 1.0):
-            raise ArgumentError(
-                "steps, sample_rate",
-                (self.steps, self.sample_rate),
-                "(1, 1.0) with method = 'statistics'",
-                "All records are summed once.",
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

@@ -18,7 +18,7 @@ from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host, pairs
 from extensions.ring.fixed_point import Reals, decode
 from extensions.ring.interface import Share
-from extensions.runs.config import Evaluate, TrainConfig, check_noised
+from extensions.runs.config import COUNTED, Evaluate, TrainConfig
 from extensions.runs.manifest import Manifest, stated, versions
 from extensions.runs.model.charges import Charge, charge_of_count, charge_of_opening
 from extensions.runs.model.header import Header
@@ -150,7 +150,7 @@ def perform(host: Host, request: Request, own: Sequence[Own]) -> list[dict[str, 
         manifest = manifest_of(request, own[0].shared, host.software)
         announced = announce(host.exchange, records, manifest.everything, problem)
         if request.task != "open" and not sum(announced.sizes):
-            raise ArgumentError("records", None, "given at one party at least")
+            raise ArgumentError("records", None, "at one party at least", code="missing")
         host.begin(manifest.digest)
         model = host.restore([each.shared.parts for each in own])
         return _TASKS[request.task](host, _Asked(request, header, announced, charge), model)
@@ -224,7 +224,7 @@ def _check_shares(host: Host, own: Sequence[Own]) -> None:
     for rank, each in zip(host.holders, own, strict=True):
         if each.shared.rank != rank:
             given = f"party {each.shared.rank}'s, at party {rank}"
-            raise ArgumentError("shares", given, f"party-{rank}.npz, this party's own")
+            raise ArgumentError("shares", given, f"party-{rank}.npz, this party's own", code="file")
     said = [{"save": each.shared.name, "model": each.shared.header.to_json()} for each in own]
     check_equal_among(dict(enumerate(said)))
 
@@ -250,9 +250,8 @@ def settings_of(header: Header, request: Request) -> TrainConfig:
     config = header.config
     if request.task != "evaluate":
         return config
-    if request.noisy:
-        allowed = "left out for this model"
-        check_noised("noisy", True, allowed, chosen_by_counts=header.chosen_by_counts)
+    if request.noisy and header.chosen_by_counts:
+        raise ArgumentError("noisy", True, "for this model", COUNTED, code="conflict")
     evaluate: Evaluate = "noisy" if request.noisy else "mpc"
     return replace(config, evaluate=evaluate, count_noise=request.count_noise, **_NO_START)
 

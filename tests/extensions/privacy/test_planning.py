@@ -12,6 +12,7 @@ from extensions.privacy.sampling import OVERFLOW_PROBABILITY, capacity
 
 DELTA = 1e-5
 STEPS: dict[str, Any] = {"steps": 120, "sample_rate": 0.1}
+NONE: dict[str, Any] = {"noise_multiplier": 0.0}
 
 
 def target(**settings: Any) -> Target:
@@ -28,21 +29,21 @@ def spent(phases: tuple[Phase, ...], settled: Any, delta: float = DELTA) -> list
             noise_multiplier=noise,
             sample_rate=phase.sample_rate,
             steps=phase.steps,
-            overflow_probability=overflow + phase.failure_probability,
+            overflow_probability=overflow + phase.overflow_probability,
         )
     return [ledger.get_epsilon(delta, neighbours=each) for each in NEIGHBOURS]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-5), (0.5, 1e-6)])
 def test_usual_runs_overflow_as_rarely_as_ever(epsilon, delta):
-    phases = (Phase(**STEPS, epsilon=epsilon),)
+    phases = (Phase(**STEPS, **NONE, epsilon=epsilon),)
     _, overflow = plan(phases, target(delta=delta))
     assert overflow == OVERFLOW_PROBABILITY
 
 
 @pytest.mark.parametrize("noise", [{"epsilon": 10.0}, {"noise_multiplier": 0.5}])
 def test_overflow_leaves_both_epsilons_where_there_is_little_noise(noise):
-    phases = (Phase(**STEPS, **noise),)
+    phases = (Phase(**STEPS, **NONE | noise),)
     settled = plan(phases, target())
     added, replaced = spent(phases, settled)
     assert added < replaced < math.inf
@@ -52,7 +53,7 @@ def test_overflow_leaves_both_epsilons_where_there_is_little_noise(noise):
 
 
 def test_a_small_delta_is_enough():
-    phases = (Phase(**STEPS, epsilon=2.0),)
+    phases = (Phase(**STEPS, **NONE, epsilon=2.0),)
     added, replaced = spent(phases, plan(phases, target(delta=1e-11)), 1e-11)
     assert 1.999 < added <= 2.0 < replaced < 5.0
 
@@ -74,8 +75,8 @@ def test_where_no_probability_is_small_enough_there_is_room_for_all_records():
 
 
 def test_two_phases_meet_the_target_of_both_together():
-    local = Phase(steps=10, sample_rate=0.2, epsilon=0.5)
-    joint = Phase(steps=20, sample_rate=0.2, epsilon=2.0, failure_probability=1e-8)
+    local = Phase(steps=10, sample_rate=0.2, **NONE, epsilon=0.5)
+    joint = Phase(steps=20, sample_rate=0.2, **NONE, epsilon=2.0, overflow_probability=1e-8)
     settled = plan((local, joint), target())
     assert 1.999 < spent((local, joint), settled)[0] <= 2.0
     assert 0.4995 < spent((local,), (settled[0][:1], settled[1]))[0] <= 0.5
@@ -84,12 +85,12 @@ def test_two_phases_meet_the_target_of_both_together():
 def test_a_phase_that_takes_all_is_refused():
     local = Phase(steps=30, sample_rate=0.1, noise_multiplier=0.6)
     with pytest.raises(ArgumentError, match=r"^epsilon = 2.0: must be above .* beside the run"):
-        plan((local, Phase(**STEPS, epsilon=2.0)), target())
+        plan((local, Phase(**STEPS, **NONE, epsilon=2.0)), target())
 
 
 def test_noise_that_fails_too_often_is_refused():
     """Nothing of delta is left for epsilon 20, whatever the batches' rows."""
-    phase = Phase(**STEPS, epsilon=20.0, failure_probability=1e-9)
+    phase = Phase(**STEPS, **NONE, epsilon=20.0, overflow_probability=1e-9)
     with pytest.raises(ArgumentError, match=r"^overflow_probability = 1e-09"):
         plan((phase,), target())
 
@@ -98,4 +99,4 @@ def test_noise_that_fails_too_often_is_refused():
 @pytest.mark.parametrize("calibration", ["pld", "rdp"])
 def test_a_delta_below_what_the_report_can_tell_is_refused(noise, calibration):
     with pytest.raises(ArgumentError, match=r"^delta = 1e-14: must be above .*rounding error"):
-        plan((Phase(**STEPS, **noise),), target(delta=1e-14, calibration=calibration))
+        plan((Phase(**STEPS, **NONE | noise),), target(delta=1e-14, calibration=calibration))

@@ -13,7 +13,8 @@ from extensions.privacy.sampling import OwnRecords, capacity, check_records, dra
 from extensions.privacy.units import by_unit
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import clipped_sums
-from extensions.protocols.settings import account, network_of, plan_of
+from extensions.protocols.optimizer import network_of, plan_of
+from extensions.protocols.settings import account
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.config import TrainConfig

@@ -12,8 +12,9 @@ from extensions.network.layers import LayerShape
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.optimizer import network_of, plan_of
 from extensions.protocols.optimizer.adam import EPS, AdamPlan, Betas, Moments, adam_step
-from extensions.protocols.settings import network_of, plan_of
+from extensions.protocols.settings import ScriptTraining
 from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import decode
 from extensions.runs.config import TrainConfig
@@ -202,16 +203,22 @@ def test_epsilon_is_that_of_the_sums():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"betas": Betas}, "beta1 = 1.0: must be in 0"),
-        ({"floor": 2.0}, "floor = 2.0: must be in 2"),
-        ({"noise": 0.0, "eps": 0.0}, "eps = 0.0: must be in 2"),
-        ({"noise": 0.0, "eps": 2.0**-16}, "eps = .*: must be larger: a gradient may be"),
+        ({"beta1": 1.0}, "beta1 = 1.0: must be in 0"),
+        ({"beta2": 0.25}, "beta2 = 0.25: must be in 0.5"),
+        ({"adam_floor": 2.0}, "adam_floor = 2.0: must be in 2"),
+        ({"eps": 0.0}, "eps = 0.0: must be in 2"),
+        ({"momentum": math.nan}, "momentum = nan: must be in 0"),
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused(options: dict[str, Any], message: str):
+def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str):
     with pytest.raises(ArgumentError, match=message):
-        plan(**{**options, **({"betas": Betas(1.0)} if "betas" in options else {})})
+        ScriptTraining(noise_multiplier=1.0, **options)
+
+
+def test_what_does_not_fit_the_ring_is_refused():
+    with pytest.raises(ArgumentError, match="eps = .*: must be larger: a gradient may be"):
+        plan(noise=0.0, eps=2.0**-16)
 
 
 @pytest.mark.parametrize(

@@ -445,12 +445,12 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
             },
             "epsilon_init = 1.0: must be below epsilon = 1.0",
         ),
-        ({"init_steps": 0}, "init_steps = 0: must be at least 1"),
-        ({"init_lr": 0.0}, r"init_lr = 0.0: must be in 2\^-40..2\^40"),
+        ({"init_steps": 0}, "init_steps = 0: must be a whole number of at least 1"),
+        ({"init_lr": 0.0}, r"init_lr = 0.0: must be positive, in 2\^-40..2\^40"),
         ({"init_weighting": "loud"}, "init_weighting = 'loud': must be one of"),
         (
             {"init_weighting": "uniform", "init": "local-accuracy"},
-            "init_weighting = 'uniform': must be left out, but with",
+            "init_weighting = 'uniform': must be left out without an average",
         ),
     ],
 )

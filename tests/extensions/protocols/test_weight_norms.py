@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.protocols.settings import network_of, plan_of
+from extensions.protocols.optimizer import network_of, plan_of
 from extensions.runs.config import TrainConfig
 
 FEATURES = 784

@@ -490,7 +490,7 @@ def test_a_noised_count_is_noised_and_held_to_its_range(tmp_path):
 
 @pytest.mark.parametrize("init", ["local", "local-accuracy"])
 def test_a_start_that_counts_decide_is_not_made_private_by_a_noised_count(init):
-    with pytest.raises(ArgumentError, match=rf"init = '{init}': must be none of"):
+    with pytest.raises(ArgumentError, match=rf"init = '{init}': must be left out"):
         replace(CONFIG, init=init, noise_multiplier_init=1.0)
 
 

@@ -116,7 +116,7 @@ def refuse_at_host(name: str, **settings: Any) -> None:
 @needs_tensorflow
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("parties", 2), ("parties", 4), ("provider", "ttp"), ("dealer_noise", True)],
+    [("parties", 2), ("parties", 4), ("provider", "tfp"), ("dealer_noise", True)],
 )
 def test_aby3_has_three_servers_and_no_dealer(name, value):
     refuse_at_host(name, backend="tfe", **{name: value})
@@ -125,10 +125,9 @@ def test_aby3_has_three_servers_and_no_dealer(name, value):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"provider": "tfp"}, "dealer_noise = True: must be left out with the provider 'tfp'"),
-        ({"provider": "ttp"}, "dealer_noise = True: must be left out with the provider 'ttp'"),
+        ({"provider": "tfp"}, "dealer_noise = True: must be left out without provider"),
         ({"insecure_seed": 3}, "dealer_noise = True: must be left out with insecure_seed"),
-        ({"parties": 1, "backend": "clear"}, "parties = 1: must be at least 2 with dealer_noise"),
+        ({"parties": 1, "backend": "clear"}, "parties = 1: must be a whole number of at least 2 with dealer_noise"),
     ],
 )
 def test_noise_of_a_dealer_needs_one(settings, message):
@@ -140,7 +139,7 @@ def test_noise_of_a_dealer_needs_one(settings, message):
 def test_all_parties_but_one_may_collude(parties):
     for colluders in range(1, parties):
         TrainConfig(**PRIVATE, parties=parties, colluders=colluders, dealer_noise=True)
-    with pytest.raises(ArgumentError, match=rf"^colluders = {parties}: must be in 1\.\."):
+    with pytest.raises(ArgumentError, match=rf"^colluders = {parties}: must be a whole"):
         TrainConfig(**PRIVATE, parties=parties, colluders=parties)
 
 

@@ -15,7 +15,8 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.noise import noise_without, party_variance
-from extensions.protocols.settings import TRAINING, account, network_of, plan_of
+from extensions.protocols.optimizer import network_of, plan_of
+from extensions.protocols.settings import TRAINING, account
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig

@@ -297,9 +297,9 @@ def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_p
         ({"method": "newton"}, "method = 'newton'"),
         ({"open": "each-step", "evaluate": "opened"}, "evaluate = 'opened'.*model.npz"),
         ({"open": "each-step", "init": "local", "epsilon_init": 1.0}, "init = 'local'.*left out"),
-        ({"open": "each-step", "private": False}, "no_dp = True"),
+        ({"open": "each-step", "private": False}, "private = False"),
         ({"open": "each-step", "provider": "tfp"}, "provider = 'tfp'.*Nobody deals"),
-        ({"method": "statistics"}, "loss = 'sigmoid'.*Type: --loss least-squares"),
+        ({"method": "statistics"}, "loss = 'sigmoid'.*Give loss = 'least-squares'"),
         ({"method": "statistics", "loss": "least-squares", "model": "mlp:4"}, "model = 'mlp:4'"),
         (
             {"method": "statistics", "loss": "least-squares", "open": "each-step"},

@@ -298,7 +298,7 @@ def test_persons_with_several_records_have_noise_for_all_of_them(parts):
         ({"noise_multiplier_whiten": 0.0}, "whiten_ridge = None: must be given without noise"),
         (
             {"noise_multiplier": None, "epsilon": 2.0},
-            "noise_multiplier_whiten = 4.0: must be left out, but with noise_multiplier",
+            "noise_multiplier_whiten = 4.0: must be left out except with noise_multiplier",
         ),
         ({"private": False, "noise_multiplier_whiten": None}, "whiten_ridge = None"),
     ],

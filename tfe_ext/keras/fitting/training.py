@@ -73,7 +73,7 @@ class Training:
         if self._optimizer.schedule is None or self._settings is None:
             return False
         settings, source = self._settings
-        same = replace(self._optimizer.settings, learning_rate=settings.learning_rate)
+        same = replace(self._optimizer.settings, lr=settings.lr)
         return (same, self._optimizer.source) == (settings, source)
 
     def _place(self) -> None:

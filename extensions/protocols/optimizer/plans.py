@@ -1,0 +1,133 @@
+"""From the settings of a training to the public constants of its steps."""
+
+import math
+from dataclasses import replace
+
+from extensions.errors import ArgumentError
+from extensions.network.chain import Network
+from extensions.network.layers import parameter_norm
+from extensions.network.spec import ModelSpec
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.initialization import MAX_NORM
+from extensions.protocols.optimizer.rules import adam_of
+from extensions.protocols.optimizer.schedule import multipliers, numerators
+from extensions.protocols.settings import Training
+
+
+def network_of(config: Training, features: int) -> Network:
+    """Returns the public facts about the model in training, for records with so many features.
+
+    The model has a bias of zeros where none is trained.
+    """
+    return _network(config, features, config.outputs)
+
+
+def whole_network_of(config: Training, features: int) -> Network:
+    """Returns the public facts about the model that comes of a run: an output of each class."""
+    return _network(config, features, config.classes)
+
+
+def _network(config: Training, features: int, outputs: int) -> Network:
+    network = ModelSpec.parse(config.model, features, outputs, config.loss).network
+    return network.with_bias_bits(config.bias_bits)
+
+
+def plan_of(
+    config: Training, network: Network, rows: int, expected: float, lr: float | None = None
+) -> StepPlan:
+    """Returns the public constants of each step.
+
+    Args:
+        config: of the run.
+        network: of the model.
+        rows: of a batch, padding included.
+        expected: expected number of rows of those who are drawn.
+        lr: learning rate; by default that of the run.
+
+    Guarantees:
+        Each record is clipped to C / k, and a person has at most k: the clipped sum moves by at
+        most C (1 + eta) with a person, against which the noise is sigma.
+
+        With "least-squares" residuals are as long as logits, which nothing cuts. Those of one layer
+        are within the norm of its features times `largest_weight`, but with probability 2^-70, and
+        so squared norms keep to the range in which clipping is right; those of more layers within
+        the bound of all weights.
+
+    Raises:
+        ArgumentError: the step's integers do not fit the ring, or the weights of hidden layers
+            might leave their bound within all steps.
+    """
+    norm = config.max_feature_norm
+    reached = config.loss == "least-squares" and network.layers == 1
+    bound = 1.0 if reached else config.max_weight_norm
+    k = config.rows_per_unit
+    plan = StepPlan.of(
+        config,
+        frac_bits=config.frac_bits,
+        layers=network.shapes(
+            max_feature_norm=norm,
+            max_weight_norm=bound,
+            max_grad_norm=config.max_grad_norm / k,
+        ),
+        rows=rows,
+        learning_rate=config.lr if lr is None else lr,
+        expected_batch_size=expected,
+        max_grad_norm=config.max_grad_norm / k,
+        noise_multiplier=config.noise * k,
+        parties=config.parties,
+        momentum=config.momentum,
+    )
+    if reached:
+        plan = _uncut(config, network, plan)
+    plan.check_moved(_moved(config, plan), config.steps, config.max_weight_norm)
+    return plan
+
+
+def _uncut(config: Training, network: Network, plan: StepPlan) -> StepPlan:
+    """Returns the plan with bounds of residuals that nothing cuts, as long as weights may get."""
+    bound = largest_weight(config, network, plan)
+    try:
+        shapes = network.shapes(max_feature_norm=config.max_feature_norm, max_weight_norm=bound)
+        return replace(plan, layers=shapes)
+    except ArgumentError as error:
+        error.add_note(
+            f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not cut "
+            "with them: lower the learning rate, the momentum, the number of steps, or the norm of "
+            "the start."
+        )
+        raise
+
+
+def _moved(config: Training, plan: StepPlan) -> float:
+    """A bound of the norm by which all steps move all weights together."""
+    if config.optimizer == "adam":
+        return adam_of(config, plan).moved(multipliers(config.lr_schedule, config.steps))
+    return plan.moved(_rates(config, plan))
+
+
+def _rates(config: Training, plan: StepPlan) -> list[float]:
+    """The learning rate of each step, as it is used, over the first one's."""
+    first, _ = plan.step_ratio
+    return [each / first for each in numerators(plan, config.lr_schedule, config.steps)]
+
+
+def largest_weight(config: Training, network: Network, plan: StepPlan) -> float:
+    """Returns a bound of the norm of all weights and biases together, in all steps.
+
+    It is that of the start, and what all steps' sums and noise, with their momentum, may add; and
+    so is that of each weight. Sums are bounded in any case; noise but with probability 2^-70.
+    Without privacy gradients are taken to average `PLAIN_NORM` at most.
+
+    Args:
+        config: of the run.
+        network: of the model.
+        plan: of its steps.
+    """
+    widths = network.widths
+    spec = ModelSpec.parse(config.model, widths[0], widths[-1])
+    begin = spec.initial_parameters(config.public_init)
+    start = math.hypot(*(parameter_norm(*layer) for layer in begin))
+    if config.strategy is not None:
+        start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
+    ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
+    return start + _moved(config, plan) * (1 + 2.0**-9) + ulps
