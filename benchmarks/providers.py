@@ -16,11 +16,12 @@ from benchmarks.instruments.memory import peak_memory
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.tables import publish
 from crypten_ext import dealer, nn, optim, vouch_for
+from crypten_ext.processes.dealing import Beside
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from extensions.errors import ArgumentError
-from extensions.runs.providers import DEALINGS, Provider
+from extensions.runs.providers import DEALINGS, Dealing
 
 import crypten
 from crypten import communicator
@@ -33,13 +34,14 @@ SPU_PROTOCOLS = {
 WARM_UP = 3
 """Steps after which the dealer is as far ahead as it gets."""
 MB = 1e6
+_DEALINGS = {**DEALINGS, "ttp": Dealing("third party trusted", "TTP", "")}
 
 
 def measure(
     context: Context,
     *,
     work: str,
-    provider: Provider,
+    provider: Beside,
     steps: int,
     batch: int,
     features: int,
@@ -52,7 +54,7 @@ def measure(
     made themselves, which are told alone too.
     """
     crypten_ext.enable()
-    crypten.cfg.mpc.provider = DEALINGS[provider].host_name
+    crypten.cfg.mpc.provider = _DEALINGS[provider].host_name
     crypten.cfg.encoder.precision_bits = 20
     act = _step(batch, features, classes) if work == STEP else _root(batch)
     for _ in range(WARM_UP):
@@ -149,7 +151,7 @@ def main(
         raise ArgumentError("spu_python", spu_python, "a Python that has SPU")
     sizes: dict[str, Any] = {"batch": batch, "features": features, "classes": classes}
     rows: list[dict[str, Any]] = []
-    providers: tuple[Provider, ...] = ("tfp", "dealer", "parties", "ttp")
+    providers: tuple[Beside, ...] = ("tfp", "dealer", "parties", "ttp")
     for work in (STEP, ROOT):
         for provider in providers:
             with Parties(parties, provider=provider) as pool:
@@ -162,7 +164,7 @@ def main(
                 )
                 pid = pool.dealer_pid
                 memory = None if pid is None else peak_memory(pid)
-            rows.append(_row(work, DEALINGS[provider].title, found, memory))
+            rows.append(_row(work, _DEALINGS[provider].title, found, memory))
         if work == STEP and spu_python is not None:
             blank = dict.fromkeys(rows[0], "-")
             rows += [blank | row for row in spu_rows(spu_python, steps, sizes)]

@@ -6,12 +6,16 @@ import pickle
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Literal
 
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.runs.processes import Process, Template, describe_ending
 from extensions.runs.processes.seats import Seat
 from extensions.runs.providers import DEALER_ADDRESS, Provider, check_provider
+
+Beside = Provider | Literal["ttp"]
+"""Who may deal beside parties; "ttp" is CrypTen's third party."""
 
 
 class DealingProcess:
@@ -84,13 +88,14 @@ class DealingProcess:
 
 def check_dealing(provider: str, parties: int) -> None:
     """Raises ArgumentError for no provider, or one that cannot deal for so many parties."""
-    check_provider(provider, parties)
-    if provider == "ttp" and parties < 2:
+    if provider != "ttp":
+        check_provider(provider, parties)
+    elif parties < 2:
         raise ArgumentError("world_size", parties, "at least 2 with CrypTen's third party")
 
 
 def start_dealing(
-    provider: Provider, parties: int, env: dict[str, str], template: Template | None, seat: Seat
+    provider: Beside, parties: int, env: dict[str, str], template: Template | None, seat: Seat
 ) -> DealingProcess | None:
     """Returns the provider's process, None if it needs none; `env` then tells the parties of it.
 

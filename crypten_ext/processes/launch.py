@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
-from crypten_ext.processes.dealing import DealingProcess, check_dealing, start_dealing
+from crypten_ext.processes.dealing import Beside, DealingProcess, check_dealing, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.template import template_of
 from crypten_ext.processes.worker import PROGRAM, environment_of
@@ -30,7 +30,6 @@ from extensions.errors import ArgumentError, DealerLostError, LostError, PartyLo
 from extensions.runs.options import Transport
 from extensions.runs.processes import Failure, Process, Silences, Template
 from extensions.runs.processes.seats import seats
-from extensions.runs.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
 
@@ -80,7 +79,7 @@ class Parties:
         env: dict[str, str] | None = None,
         silence: float = 20.0,
         starting: float = 120.0,
-        provider: Provider = "tfp",
+        provider: Beside = "tfp",
         modules: Sequence[str] = (),
         transport: Transport = "tls",
     ) -> None:

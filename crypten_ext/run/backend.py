@@ -105,7 +105,6 @@ def train(
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
-        ThirdPartyLostError: the third party died or stopped answering.
     """
     check(config, options)
     started = time.perf_counter()
@@ -148,13 +147,7 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
     """Returns what a step takes (`crypten_ext.run.foreseen_host.plan`), from a process of its own.
 
     CrypTen would stay changed in this one.
-
-    Raises:
-        ArgumentError: the third party is to deal, of whose tuples many take rounds of the parties.
     """
-    if config.provider == "ttp":
-        allowed = "'dealer', 'parties' or 'tfp', whose tuples take no round of a step"
-        raise ArgumentError("provider", config.provider, allowed)
     found = call(
         "crypten_ext.run.backend:plan_task",
         {"config": config, "sizes": list(sizes), "features": features},
@@ -288,14 +281,6 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
     Raises:
         ArgumentError: it has not.
     """
-    if config.provider == "ttp":
-        raise ArgumentError(
-            "provider",
-            config.provider,
-            "'dealer', 'parties' or 'tfp' where parties are started one by one",
-            "Start `pea dealer` on a host that holds no data and choose --provider dealer; only "
-            "`pea train` starts CrypTen's third party.",
-        )
     if not 0 <= meeting.rank < config.parties:
         raise ArgumentError("rank", meeting.rank, f"in 0..{config.parties - 1}")
     meeting.local(config.parties)

@@ -19,7 +19,6 @@ def use(
         ArgumentError: of `extensions.runs.model.together.perform`.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
-        ThirdPartyLostError: the third party died or stopped answering.
     """
     for own in files:
         own.read()

@@ -1,6 +1,5 @@
 """CrypTen's third party: right tuples, from keyed streams, and its name if it is lost."""
 
-import json
 import os
 import signal
 import subprocess
@@ -12,15 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from crypten_ext.processes.launch import Parties, PartyFailedError
-from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
-from extensions.owners.data import write_records
 from tests.conftest import SHARED
-from tests.extensions.runs.test_config_data import small_split
-from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive
+from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive, pea
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
@@ -193,37 +188,19 @@ def test_a_third_party_ends_with_its_launcher():
     assert_dies_with(launcher)
 
 
-# --- the command --------------------------------------------------------------------------------
+# --- the command and the launcher ----------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_a_run_reports_its_provider(tmp_path):
-    report = tmp_path / "run.json"
-    arguments = "train --parties 2 --epsilon 2 --delta 1e-5 --steps 2 --provider ttp --json"
-    result = CliRunner().invoke(app, [*arguments.split(), str(report)])
-    assert result.exit_code == 0, result.output
-    assert "trusted third party" in " ".join(result.output.split())
-    run = json.loads(report.read_text())
-    assert run["provider"] == "third party trusted"
-    to_the_first, to_the_other = run["dealt_bytes"]
-    assert to_the_first > 1 << 20
-    assert to_the_other == 0  # it draws its shares of tuples itself
+def test_the_command_offers_others():
+    refused = pea("train", "--epsilon", "2", "--delta", "1e-5", "--provider", "ttp")
+    assert refused.returncode == 1
+    assert all(name in refused.stderr for name in ("dealer", "parties", "tfp"))
 
 
-def test_parties_by_hand_are_told_to_use_the_dealer(tmp_path):
-    records = write_records(small_split(), tmp_path / "x.npz", 3)
-    arguments = f"party --rank 0 --world-size 2 --rendezvous tcp://127.0.0.1:9 --records {records}"
-    options = "--provider ttp --noise-multiplier 1 --delta 1e-5"
-    result = CliRunner().invoke(app, [*arguments.split(), *options.split()])
-    assert isinstance(result.exception, ArgumentError)
-    assert str(result.exception).startswith(
-        "provider = 'ttp': must be 'dealer', 'parties' or 'tfp'"
-    )
-    assert "`pea dealer`" in str(result.exception)
-
-
-def test_what_cannot_deal_is_refused():
-    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'par"):
-        Parties(2, provider="HE")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="world_size = 1: must be at least 2 with CrypTen's"):
-        Parties(1, provider="ttp")
+@pytest.mark.parametrize(
+    ("parties", "provider", "argument"), [(2, "HE", "provider"), (1, "ttp", "world_size")]
+)
+def test_what_cannot_deal_is_refused(parties, provider, argument):
+    with pytest.raises(ArgumentError) as refused:
+        Parties(parties, provider=provider)
+    assert refused.value.argument == argument

@@ -88,7 +88,7 @@ def test_runs_keep_what_they_were_asked_for(typed):
 @pytest.mark.parametrize("typed", ["full disk"], indirect=True)
 def test_shared_models_are_counted_and_opened(typed, tmp_path):
     """By full names: processes of other tests, which parties are copies of, are elsewhere."""
-    shares, parties = ("--shares", tmp_path / "shares"), ("--provider", "ttp")
+    shares, parties = ("--shares", tmp_path / "shares"), ("--provider", "tfp")
     typed(*TRAIN, "--backend", "crypten", "--save", tmp_path / "shares", "--json", "run.json")
     assert json.loads(Path("run.json").read_text())["steps"] == 2
     typed("split", "--data", "digits", "--parties", 2, "--out", ".", "--features", "raw")

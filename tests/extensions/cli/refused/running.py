@@ -142,7 +142,6 @@ _APART = [
     ({"--max-feature-norm": "1e300"}, ("max_feature_norm",)),
     ({"--dealer-noise": "", "--provider": "tfp"}, ("dealer_noise",)),
     ({"--no-dp": "", **_NO_NOISE, "--delta": None, "--dealer-noise": ""}, ("dealer_noise",)),
-    ({"--dealer-noise": "", "--provider": "ttp"}, ("dealer_noise",)),
     ({"--dealer-noise": "", "--provider": "parties"}, ("dealer_noise",)),
 ]
 
@@ -174,7 +173,6 @@ PLAN = Table(
     together=[
         (_STATISTICS, ("method",)),
         ({"--model": "lenet"}, ("model",)),
-        ({"--backend": "crypten", "--provider": "ttp"}, ("provider",)),
     ],
     aliases={"--insecure-fixed-randomness": ("insecure_seed",)},
 )
