@@ -6,7 +6,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.owners.data import (
@@ -27,7 +26,7 @@ from extensions.owners.data import (
 from extensions.owners.features import RAW, Cache, check_kind, extract, find, rows_of, usual
 from extensions.owners.schema import Schema, label_of, read_schema
 from extensions.ring.fixed_point import Reals
-from extensions.rules import Whole
+from extensions.rules import POSITIVE, Whole
 
 Progress = Callable[[int, int, int], None]
 """Called with the owner's rank, the number of its records that are done, and that of all."""
@@ -202,7 +201,7 @@ class FeatureExtraction:
     max_feature_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("max_feature_norm", self.max_feature_norm)
+        POSITIVE.check("max_feature_norm", self.max_feature_norm)
 
     def chosen(
         self, x: Raw, *, linear: bool, hidden: bool

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords, check_records
@@ -19,6 +18,7 @@ from extensions.protocols.pea import Keep
 from extensions.protocols.sums.gram import check_size, unit_rows
 from extensions.protocols.sums.whitened import charge
 from extensions.protocols.sums.whitening import Whitening, noisy_gram, ridge_of
+from extensions.rules import NOT_NEGATIVE, POSITIVE
 
 
 def whiten(
@@ -88,10 +88,10 @@ def _agreed(
     none = np.zeros((0, 0), dtype=np.int64)
     records, problem = [OwnRecords(features=none, labels=none, frac_bits=f) for _ in own], None
     try:
-        check_not_negative("noise_multiplier", stated["noise_multiplier"])
-        check_positive("max_feature_norm", max_feature_norm)
+        NOT_NEGATIVE.check("noise_multiplier", stated["noise_multiplier"])
+        POSITIVE.check("max_feature_norm", max_feature_norm)
         if stated["ridge"] is not None:
-            check_positive("ridge", stated["ridge"])
+            POSITIVE.check("ridge", stated["ridge"])
         for rank, x in enumerate(own):
             if x is not None:
                 records[rank] = _checked(x, f, max_feature_norm)

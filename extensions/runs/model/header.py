@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import extensions
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
 from extensions.network.models.architectures import ARCHITECTURES
@@ -18,6 +17,7 @@ from extensions.owners.data import Recipe
 from extensions.owners.schema import Schema
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import check_frac_bits
+from extensions.rules import POSITIVE
 from extensions.runs.config import TrainConfig
 from extensions.runs.report import as_json
 
@@ -170,9 +170,9 @@ class Header:
                 if not isinstance(said[name], wanted) or isinstance(said[name], bool):
                     raise ValueError(f"{name} is of another kind")
             check_frac_bits(said["frac_bits"])
-            check_positive("max_feature_norm", said["max_feature_norm"])
+            POSITIVE.check("max_feature_norm", said["max_feature_norm"])
             if (whitening := said.get("whitening")) is not None:
-                check_positive("ridge", whitening["ridge"])
+                POSITIVE.check("ridge", whitening["ridge"])
                 whitening = {name: whitening[name] for name in ("digest", "ridge")}
             kind = network.get("architecture", "")
             if kind.startswith(PREFIX):
