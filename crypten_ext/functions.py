@@ -89,7 +89,7 @@ class ClipByNorm(AutogradFunction):
     ) -> MPCTensor:
         ring = ring_of(x)
         if x.dim() == 0:
-            raise ArgumentError("x", "a scalar", "a tensor whose rows are to be clipped")
+            raise ArgumentError("x", "a scalar", "a tensor with rows to clip", code="shape")
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
         shape = x.share.shape
         count, *features = (1, *shape) if len(shape) == 1 else shape

@@ -11,7 +11,8 @@ from crypten_ext.masks import install as masks
 from crypten_ext.nn.layers import Tanh, autograd, conversion
 from crypten_ext.ring import exchange
 from crypten_ext.ring.crypten_ring import check_configuration
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import PeaError
+from extensions.rules import one_of
 
 import crypten
 from crypten.common.functions import approximations
@@ -51,8 +52,7 @@ def _inv_sqrt(self: Any) -> Any:
 
 def _chosen_method() -> str:
     method = OmegaConf.select(crypten.cfg.config, METHOD_KEY, default=METHODS[0])
-    if method not in METHODS:
-        raise ArgumentError(f"cfg.{METHOD_KEY}", method, f"one of {METHODS}")
+    one_of(METHODS).check(f"cfg.{METHOD_KEY}", method)
     return str(method)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from crypten_ext.dealer.material import Material
+from crypten_ext.dealer.material import Material, unfit
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError, MaterialError
 from extensions.protocols.agreement import Subject, agree
@@ -43,9 +43,7 @@ def check_matching(path: Path, settings: dict[str, Any]) -> Material:
 def _check_parties(material: Material, parties: int) -> None:
     prepared = material.header.parties
     if prepared != parties:
-        raise ArgumentError(
-            "material", f"prepared for {prepared} parties", f"prepared for {parties} parties"
-        )
+        raise unfit(f"prepared for {prepared} parties", f"prepared for {parties} parties")
 
 
 def _compare(material: Material | None, problem: ArgumentError | MaterialError | None) -> None:
@@ -54,8 +52,7 @@ def _compare(material: Material | None, problem: ArgumentError | MaterialError |
     everybody = agree(exchange, [halves], {}, problem, MATERIAL)
     odd = [rank for rank, row in enumerate(everybody) if row != everybody[0]]
     if odd:
-        raise ArgumentError(
-            "material",
+        raise unfit(
             f"of another run at party {odd[0]} than at party 0",
             "of one run of `pea prepare` at every party",
             "No file was used.",

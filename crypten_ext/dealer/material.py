@@ -40,6 +40,11 @@ _REGISTRY = "used-material"
 _AGAIN = "Prepare new files with `pea prepare`, and give each party its own."
 
 
+def unfit(given: str, rule: str, hint: str = "") -> ArgumentError:
+    """Returns the error about a file of material that cannot be used."""
+    return ArgumentError("material", given, rule, hint, code="file")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Header:
     """What is public about a file.
@@ -61,11 +66,10 @@ class Header:
     def check(self, rank: int, settings: dict[str, Any]) -> None:
         """Raises ArgumentError where the file is another party's, or for another run."""
         if self.rank != rank:
-            raise ArgumentError("material", f"the file of party {self.rank}", f"party {rank}'s")
+            raise unfit(f"the file of party {self.rank}", f"party {rank}'s")
         for name, value in self.settings.items():
             if settings.get(name, value) != value:
-                raise ArgumentError(
-                    "material",
+                raise unfit(
                     f"prepared for {name} = {value!r}",
                     f"prepared for {name} = {settings[name]!r}, as this run has it",
                     "Prepare it with the options of the run.",
@@ -108,7 +112,7 @@ class Material:
         try:
             self._file: BinaryIO = path.open("r+b")
         except OSError as error:
-            raise ArgumentError("material", str(path), "a file of `pea prepare`") from error
+            raise unfit(str(path), "a file of `pea prepare`") from error
         try:
             self.header = self._read_header()
             self._check_unused()
@@ -120,13 +124,12 @@ class Material:
 
     def _read_header(self) -> Header:
         if os.fstat(self._file.fileno()).st_mode & 0o077:
-            raise ArgumentError(
-                "material",
+            raise unfit(
                 f"{self.path}, which others may read",
-                "readable by its owner alone",
+                "readable by its owner only",
                 f"Type: chmod 600 {self.path}",
             )
-        damaged = ArgumentError("material", str(self.path), "an undamaged file of `pea prepare`")
+        damaged = unfit(str(self.path), "an undamaged file of `pea prepare`")
         start = self._file.read(_HEADER_AT)
         length = self._file.read(LENGTH.size)
         if not start.startswith(MAGIC) or len(length) < LENGTH.size:

@@ -26,6 +26,7 @@ from extensions.ring.tuples import (
     TruncationPair,
     WordMasks,
 )
+from extensions.rules import Between, one_of
 
 from crypten.common.util import count_wraps
 
@@ -44,7 +45,7 @@ def recipe_of(request: Request) -> Recipe:
             too large a tuple.
     """
     if request.kind not in _KINDS:
-        raise ArgumentError("kind", request.kind, f"one of {tuple(_KINDS)}")
+        raise ArgumentError("kind", request.kind, one_of(_KINDS))
     try:
         recipe = _KINDS[request.kind](*request.parameters)
         words = recipe.words
@@ -52,7 +53,7 @@ def recipe_of(request: Request) -> Recipe:
         raise
     except (TypeError, ValueError, IndexError, ArithmeticError, RuntimeError) as error:
         allowed = f"shapes and counts that {request.kind!r} has"
-        raise ArgumentError("parameters", request.parameters, allowed) from error
+        raise ArgumentError("parameters", request.parameters, allowed, code="shape") from error
     if words > MOST_WORDS:
         raise ArgumentError("words", words, f"at most {MOST_WORDS} in one tuple")
     return recipe
@@ -60,7 +61,7 @@ def recipe_of(request: Request) -> Recipe:
 
 def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe:
     if op not in OPERATIONS:
-        raise ArgumentError("op", op, f"one of {OPERATIONS}")
+        raise ArgumentError("op", op, one_of(OPERATIONS))
     function = matmul if op == "matmul" else getattr(torch, op)
     options = dict(kwargs)
     product = _product_shape(function, size0, size1, args, options)
@@ -158,8 +159,7 @@ def _noise(scale: Any, shapes: Any) -> Recipe:
     dealt again is the same noise, and no party learns the difference of two.
     """
     deviation = float.fromhex(scale)
-    if not deviation >= LEAST_SCALE:
-        raise ArgumentError("scale", deviation, f"at least {LEAST_SCALE:g} ring units")
+    Between(LEAST_SCALE, words=f"at least {LEAST_SCALE:g} ring units").check("scale", deviation)
     check_noise_scale(deviation)
 
     def compute(_: Shares, __: list[Shares], dealers: Keystream) -> Shares:

@@ -60,4 +60,5 @@ def _freeze(value: Any) -> Any:
         return int(value)
     if value is None or isinstance(value, str):
         return value
-    raise ArgumentError("parameter", type(value).__name__, "an integer, a string or a sequence")
+    allowed = "an integer, a string or a sequence"
+    raise ArgumentError("parameter", type(value).__name__, allowed, code="type")

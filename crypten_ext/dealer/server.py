@@ -21,8 +21,9 @@ from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
 from crypten_ext.masks.keystream import KEY_BYTES
-from extensions.errors import ArgumentError, PartyLostError
+from extensions.errors import PartyLostError
 from extensions.ring.fixed_point import Integers
+from extensions.rules import Whole
 from extensions.transport import Local
 
 BACKLOG = 1024
@@ -121,8 +122,7 @@ def serve_runs(
 
 
 def _door(listener: socket.socket, parties: int, view: View, local: Local | None) -> Door:
-    if not 1 <= parties <= 64:
-        raise ArgumentError("parties", parties, "in 1..64")
+    Whole(1, 64).check("parties", parties)
     listener.listen(BACKLOG)
     return Door(listener, parties, view, local)
 

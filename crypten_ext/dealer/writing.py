@@ -40,7 +40,8 @@ def prepare(
     Raises:
         ArgumentError: the folder holds such a file already.
     """
-    paths = check_vacant(folder, parties)
+    paths = paths_in(folder, parties)
+    check_vacant(paths)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     run, keys = os.urandom(16).hex(), [os.urandom(KEY_BYTES) for _ in paths]
     dealers_key = os.urandom(KEY_BYTES)
@@ -73,12 +74,10 @@ def paths_in(folder: Path, parties: int) -> list[Path]:
     return [folder / f"party-{rank}.material" for rank in range(parties)]
 
 
-def check_vacant(folder: Path, parties: int) -> list[Path]:
-    """Returns where the parties' files are to be; ArgumentError if one is there already."""
-    paths = paths_in(folder, parties)
+def check_vacant(paths: Sequence[Path]) -> None:
+    """Raises ArgumentError if one of the files is there already."""
     if taken := [path for path in paths if path.exists()]:
-        raise ArgumentError("out", str(taken[0]), "a folder without prepared files")
-    return paths
+        raise ArgumentError("out", str(taken[0]), "a folder without prepared files", code="file")
 
 
 class Writer:

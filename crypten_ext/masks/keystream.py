@@ -38,7 +38,7 @@ class Keystream:
 
     def __init__(self, key: bytes, counter: int = 0) -> None:
         if len(key) != KEY_BYTES:
-            raise ArgumentError("key", f"{len(key)} bytes", f"{KEY_BYTES} bytes")
+            raise ArgumentError("key", f"{len(key)} bytes", f"{KEY_BYTES} bytes", code="shape")
         mode = modes.CTR(counter.to_bytes(16, "big"))
         self._cipher = Cipher(algorithms.AES(key), mode).encryptor()
 

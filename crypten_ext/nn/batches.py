@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from crypten_ext.nn.provenance import Batch, Provenance, PublicBatch, SharedBatc
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from crypten_ext.ring.factors import Factor
 from crypten_ext.world import exchange
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.mechanisms import check_real
 from extensions.privacy.randomness import SystemSource
@@ -32,6 +30,7 @@ from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from extensions.rules import POSITIVE, Whole
 
 import crypten
 from crypten import communicator
@@ -222,7 +221,8 @@ def _prepare(
     statement = comparable({**settings, "frac_bits": ring.frac_bits})
     announcements = agree_on_records(exchange, [own], statement, problem)
     if not any(a.records for a in announcements):
-        raise ArgumentError("x", "no records at any party", "records of at least one party")
+        allowed = "records of at least one party"
+        raise ArgumentError("x", "no records at any party", allowed, code="data")
     agreed = classes or max(a.classes for a in announcements)
     if records is not None and labels is not None and agreed > own.classes:
         bits = ring.frac_bits
@@ -235,10 +235,8 @@ def _check(settings: Mapping[str, Any]) -> None:
     """Raises ArgumentError unless batches can have all of these settings."""
     for name, value in settings.items():
         if name == "steps" or (name == "classes" and value is not None):
-            check_count(name, value, 1)
+            Whole(1).check(name, value)
         elif name == "max_feature_norm":
-            if not isinstance(value, Real):
-                raise ArgumentError(name, value, "positive and finite")
-            check_positive(name, float(value))
+            POSITIVE.check(name, value)
         elif name != "classes":
             check_real(name, value)

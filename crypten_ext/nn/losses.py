@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from crypten_ext.nn.layers.autograd import is_recorded
 from crypten_ext.nn.provenance import Provenance, provenance_of, refusal
-from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from crypten_ext.ring.crypten_ring import as_tensor, check_same_bits, ring_of
 from extensions.errors import ArgumentError, GradientError, InsecureError
 from extensions.network import losses
 
@@ -70,9 +70,9 @@ class _SummedCrossEntropy:
     def __call__(self, logits: MPCTensor, targets: MPCTensor) -> Loss:
         ring = ring_of(logits)
         if logits.size() != targets.size():
-            raise ArgumentError("targets", tuple(targets.size()), f"{tuple(logits.size())}")
-        if ring_of(targets).frac_bits != ring.frac_bits:
-            raise ArgumentError("targets", "another precision", f"{ring.frac_bits} fractional bits")
+            allowed = f"of shape {tuple(logits.size())}"
+            raise ArgumentError("targets", tuple(targets.size()), allowed, code="shape")
+        check_same_bits("targets", targets, ring.frac_bits)
         origin = _checked_origin(logits, targets)
         losses.residual_norm(self.kind, logits.size(1))  # refuses so many outputs
         gradient = losses.residual(ring, self.kind, logits.share, targets.share)

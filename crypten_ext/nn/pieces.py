@@ -15,9 +15,10 @@ from crypten_ext.nn.provenance import (
 )
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from crypten_ext.ring.factors import Factor
-from extensions.errors import ArgumentError, GradientError
+from extensions.errors import GradientError
 from extensions.protocols.dpsgd import Sums, added
 from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.rules import Whole
 
 from crypten.mpc import MPCTensor
 
@@ -45,8 +46,7 @@ def in_pieces(
         ArgumentError: fewer rows than one.
         GradientError: tensors that are no batch, of two batches, or changed between two pieces.
     """
-    if rows < 1:
-        raise ArgumentError("rows", rows, "at least 1")
+    Whole(1).check("rows", rows)
     for x, y in batches:
         origin, of_targets = provenance_of(x), provenance_of(y)
         for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):

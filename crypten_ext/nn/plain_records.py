@@ -31,10 +31,12 @@ def as_arrays(
                 "an encrypted tensor",
                 "this party's own plaintext records",
                 "Private sampling is drawn by the owner of a record, before it is shared.",
+                code="type",
             )
     if x is None or y is None:
         if x is not y:
-            raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
+            given, absent = ("y", "x") if x is None else ("x", "y")
+            raise ArgumentError(absent, None, f"with {{{given}}}", code="missing")
         return None, None
     try:
         features, labels = as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
@@ -42,20 +44,20 @@ def as_arrays(
     except ArgumentError:
         raise
     except (TypeError, ValueError) as error:
-        raise ArgumentError("x, y", "something else", "arrays of numbers") from error
+        raise ArgumentError("x, y", "something else", "arrays of numbers", code="type") from error
     if features.ndim not in (2, 3, 4) or 0 in features.shape:
         raise ArgumentError(
             "x",
             features.shape,
             "a shape (records, features), (records, channels, length) or (records, channels, "
             "height, width), all at least 1",
+            code="shape",
         )
     if labels.ndim not in (1, 2) or len(labels) != len(features):
-        raise ArgumentError(
-            "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"
-        )
+        allowed = f"a shape ({len(features)},) or ({len(features)}, classes)"
+        raise ArgumentError("y", labels.shape, allowed, code="shape")
     if not finite:
-        raise ArgumentError("y", "NaN or infinity", "finite")
+        raise ArgumentError("y", "NaN or infinity", "finite", code="data")
     if labels.ndim == 1:
         check_label("y", labels.max().item())
     return features, labels

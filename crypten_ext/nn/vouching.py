@@ -5,10 +5,10 @@ from collections.abc import MutableMapping
 from torch.utils.weak import WeakIdKeyDictionary
 
 from crypten_ext.nn.provenance import Batch, Provenance, PublicBatch, mark, provenance_of
-from crypten_ext.ring.crypten_ring import ring_of
-from extensions.checks import check_positive
+from crypten_ext.ring.crypten_ring import check_same_bits, ring_of
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.sampling import check_sample_rate
+from extensions.rules import POSITIVE
 
 from crypten.mpc import MPCTensor
 
@@ -42,12 +42,12 @@ def vouch_for(
         GradientError: a batch already, or a sample that was vouched for before.
     """
     rate = check_sample_rate(sample_rate)
-    check_positive("max_feature_norm", max_feature_norm)
-    if ring_of(x).frac_bits != ring_of(y).frac_bits:
-        raise ArgumentError("y", "another precision", f"{ring_of(x).frac_bits} fractional bits")
+    POSITIVE.check("max_feature_norm", max_feature_norm)
+    check_same_bits("y", y, ring_of(x).frac_bits)
     if x.dim() < 2 or y.dim() != 2 or x.size(0) != y.size(0) or x.size(0) == 0:
         shapes = tuple(x.size()), tuple(y.size())
-        raise ArgumentError("x, y", shapes, "shapes (records, ...) and (records, outputs)")
+        allowed = "shapes (records, ...) and (records, outputs)"
+        raise ArgumentError("x, y", shapes, allowed, code="shape")
     for name, tensor in (("x", x), ("y", y)):
         if provenance_of(tensor) is not None:
             raise GradientError(f"{name} is part of a batch already: pass it on as it is.")

@@ -161,7 +161,8 @@ def peers() -> Peers:
     """
     source = current()
     if not isinstance(source, Maker):
-        raise ArgumentError("material", type(source).__name__, "left out: the parties must meet")
+        given, rule = type(source).__name__, "where parties must meet"
+        raise ArgumentError("material", given, rule, code="conflict")
     return source.peers
 
 

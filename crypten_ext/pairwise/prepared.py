@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from crypten_ext.dealer.matching import check_matching
-from crypten_ext.dealer.material import MADE_BY, Material
+from crypten_ext.dealer.material import MADE_BY, Material, unfit
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise import maker
-from extensions.errors import ArgumentError, MaterialError, PeaError
+from extensions.errors import MaterialError, PeaError
 
 
 class Prepared:
@@ -25,8 +25,7 @@ class Prepared:
     def __init__(self, material: Material) -> None:
         if material.header.settings.get(MADE_BY) != "parties":
             material.finish()
-            allowed = "made by the parties, as this run's provider says"
-            raise ArgumentError("material", str(material.path), allowed)
+            raise unfit(str(material.path), "made by the parties, for {provider=parties}")
         try:
             material.begin()
         except MaterialError:

@@ -55,12 +55,10 @@ def prepare(
         same tuples and settings.
 
     Raises:
-        ArgumentError: there is such a file; more than four parties.
+        ArgumentError: more than four parties.
         PartyLostError: a party is lost; it is named.
         CiphertextError, TransferError: a party sent what cannot be used; it is named.
     """
-    if path.exists():
-        raise ArgumentError("out", str(path), "no file yet")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     world = communicator.get()
     rank, parties = world.get_rank(), world.get_world_size()

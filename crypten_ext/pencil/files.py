@@ -37,7 +37,8 @@ def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
     except ArgumentError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ArgumentError("start", str(path), "a model of `pea pencil owner`") from error
+        allowed = "a model of `pea pencil owner`"
+        raise ArgumentError("start", str(path), allowed, code="file") from error
     return terms, pairs(reals_in("start", path, arrays, terms.network))
 
 

@@ -89,7 +89,7 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
     said = _exchanged(DATA, terms.pack(), MESSAGE_BYTES)
     offer = Offer.unpack(said)
     if offer.problem:
-        raise ArgumentError("terms", "refused by the data owner", "such as it takes", offer.problem)
+        raise ArgumentError("terms", "refused by the data owner", "accepted by it", offer.problem)
     plan, made, theirs = terms.plan(offer), 0, _GO
     with joint_ring(terms.frac_bits) as ring:
         while True:

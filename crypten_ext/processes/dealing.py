@@ -10,6 +10,7 @@ from typing import Literal
 
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
+from extensions.rules import Whole
 from extensions.runs.processes import Process, Template, describe_ending
 from extensions.runs.processes.seats import Seat
 from extensions.runs.providers import DEALER_ADDRESS, Provider, check_provider
@@ -91,7 +92,7 @@ def check_dealing(provider: str, parties: int) -> None:
     if provider != "ttp":
         check_provider(provider, parties)
     elif parties < 2:
-        raise ArgumentError("world_size", parties, "at least 2 with CrypTen's third party")
+        raise ArgumentError("world_size", parties, Whole(2), "CrypTen's third party needs two.")
 
 
 def start_dealing(

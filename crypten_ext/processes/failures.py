@@ -63,9 +63,7 @@ def root_cause(
     if isinstance(named, LostError) and not isinstance(named, PartyLostError):
         return named
     alike = len({(failure.name, failure.text) for failure in failures.values()}) == 1
-    if named is not None and alike and len(failures) == world_size:
-        named.args = (f"party {rank}: {first.text}",)
-    else:
+    if named is None or not alike or len(failures) < world_size:
         named = PartyFailedError(rank, first.name, first.text)
     named.add_note(f"The traceback in party {rank}:\n{first.trace}")
     return named

@@ -166,7 +166,7 @@ def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Sto
         raise PartyLostError(
             missing[0],
             f"has not come to {rendezvous} within {seconds:g} s{others}. Start all "
-            f"{parties} parties with the same --world-size and --rendezvous.",
+            f"{parties} parties with the same world size and rendezvous.",
         )
     return store
 

@@ -27,6 +27,7 @@ from crypten_ext.processes.template import template_of
 from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, DealerLostError, LostError, PartyLostError, PeaError
+from extensions.rules import Whole
 from extensions.runs.options import Transport
 from extensions.runs.processes import Failure, Process, Silences, Template
 from extensions.runs.processes.seats import seats
@@ -83,8 +84,7 @@ class Parties:
         modules: Sequence[str] = (),
         transport: Transport = "tls",
     ) -> None:
-        if world_size < 1:
-            raise ArgumentError("world_size", world_size, "at least 1")
+        Whole(1).check("world_size", world_size)
         check_dealing(provider, world_size)
         self.world_size = world_size
         check_seconds("timeout", timeout)
@@ -180,8 +180,8 @@ class Parties:
             raise ArgumentError("task", task, "'package.module:function'")
         own = [{}] * self.world_size if per_party is None else list(per_party)
         if len(own) != self.world_size:
-            allowed = f"a list of {self.world_size} dicts, one a party"
-            raise ArgumentError("per_party", f"{len(own)} entries", allowed)
+            allowed = f"a list of {self.world_size} dicts, one for each party"
+            raise ArgumentError("per_party", f"{len(own)} entries", allowed, code="shape")
         check_seconds("timeout", limit := self._timeout if timeout is None else timeout)
         frames = [pickle.dumps((task, {**common, **extra})) for extra in own]
         with self._busy:

@@ -197,8 +197,9 @@ class CrypTenRing(Fused):
             raise ArgumentError(
                 "dealer_noise",
                 True,
-                "left out with a provider other than the dealer",
-                "Set crypten.cfg.mpc.provider to 'DEALER', or leave it out.",
+                "with a provider other than the dealer",
+                "Or set crypten.cfg.mpc.provider to 'DEALER'.",
+                code="conflict",
             )
         dealt = self._source.deal_noise(scale, [value.shape for value in x])
         return [value + own for value, own in zip(x, dealt, strict=True)]
@@ -241,6 +242,7 @@ def ring_of(tensor: MPCTensor) -> CrypTenRing:
             type(tensor).__name__,
             "an arithmetically shared CrypTensor",
             "Encrypt it with crypten.cryptensor(...), or call .to(crypten.mpc.arithmetic).",
+            code="type",
         )
     if tensor.device.type != "cpu":
         raise ArgumentError("tensor", str(tensor.device), "on the CPU", "Call .cpu() first.")
@@ -250,6 +252,17 @@ def ring_of(tensor: MPCTensor) -> CrypTenRing:
             "tensor", "an integer encoding (scale 1)", "fixed-point", "Encode it with a precision."
         )
     return CrypTenRing(scale.bit_length() - 1)
+
+
+def check_same_bits(name: str, tensor: MPCTensor, frac_bits: int) -> None:
+    """Raises ArgumentError unless an encrypted tensor has so many fractional bits."""
+    if (bits := ring_of(tensor).frac_bits) != frac_bits:
+        raise ArgumentError(
+            name,
+            f"with {bits} fractional bits",
+            f"encoded with {frac_bits} fractional bits",
+            "Encrypt model and data under the same crypten.cfg.encoder.precision_bits.",
+        )
 
 
 def as_tensor(ring: CrypTenRing, share: torch.Tensor) -> MPCTensor:

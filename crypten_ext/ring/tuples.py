@@ -17,6 +17,7 @@ from crypten_ext.ring.foreseen_tuples import ForeseenTuples
 from crypten_ext.ring.generic_tuples import GenericTuples
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import TupleSource
+from extensions.rules import one_of
 
 import crypten
 from crypten import communicator
@@ -63,10 +64,8 @@ def _foreseen(mode: Counts) -> ForeseenTuples:
     provider = crypten.mpc.get_default_provider()
     ours = isinstance(provider, Source)
     if not ours and provider.NAME != "TFP":
-        raise ArgumentError(
-            "crypten.cfg.mpc.provider",
-            provider.NAME,
-            "'DEALER', 'PARTIES' or 'TFP', whose tuples take no round of a step",
-        )
+        rule = one_of(("DEALER", "PARTIES", "TFP"))
+        advice = "Others' tuples take rounds of a step."
+        raise ArgumentError("crypten.cfg.mpc.provider", provider.NAME, rule, advice)
     knows = provider.owners_know if isinstance(provider, LayerSource) else FirstParty.owners_know
     return ForeseenTuples(mode, knows, communicator.get().get_rank())

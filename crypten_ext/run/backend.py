@@ -20,6 +20,7 @@ from extensions.machine import keep_memory
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
 from extensions.protocols.host import Pace, StepForecast
+from extensions.rules import Whole, one_of
 from extensions.runs.budget.planned import foreseen
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import TrainConfig
@@ -40,6 +41,7 @@ NOBODY_DEALS = (
     "be trusted with that."
 )
 
+
 _TRAINING = "crypten_ext.run.training"
 
 
@@ -50,12 +52,15 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         ArgumentError: there are.
     """
     if options.players is not None:
-        raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
-    if options.material is not None and not config.hidden:
-        raise ArgumentError("material", str(options.material), "left out", NOBODY_DEALS)
-    if options.material is not None and config.provider not in PREPARED:
-        allowed = "'dealer' or 'parties', whose work is prepared"
-        raise ArgumentError("provider", config.provider, allowed)
+        raise ArgumentError(
+            "players", str(options.players), "without {backend=tfe}", code="conflict"
+        )
+    if options.material is not None:
+        if not config.hidden:
+            raise ArgumentError(
+                "material", str(options.material), "", NOBODY_DEALS, code="conflict"
+            )
+        one_of(PREPARED).check("provider", config.provider, "Only their work is prepared.")
     if config.hidden and config.provider == "parties":
         check_lattice()
 
@@ -281,13 +286,12 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
     Raises:
         ArgumentError: it has not.
     """
-    if not 0 <= meeting.rank < config.parties:
-        raise ArgumentError("rank", meeting.rank, f"in 0..{config.parties - 1}")
+    Whole(0, config.parties - 1).check("rank", meeting.rank)
     meeting.local(config.parties)
     material = options.material
     if not config.hidden:
         if meeting.dealer is not None:
-            raise ArgumentError("dealer", meeting.dealer, "left out", NOBODY_DEALS)
+            raise ArgumentError("dealer", meeting.dealer, "", NOBODY_DEALS, code="conflict")
         return
     given = 2 - [meeting.dealer, material].count(None)
     deals = config.provider == "dealer"
@@ -296,15 +300,13 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         raise ArgumentError(
             "dealer, material",
             (meeting.dealer, None if material is None else str(material)),
-            "one of them given with the provider 'dealer', material or nothing with 'parties', "
-            "none with any other",
+            "one of them given with {provider=dealer}, {material} or nothing with "
+            "{provider=parties}, and none with another",
             "Start `pea dealer` on a host that holds no data and name it (with tls:// in the "
-            "federation, by `pea federation --role dealer`), or have it `pea prepare` the run, "
-            "or have the parties make all tuples: --provider parties, or accept that party 0 sees "
-            "everything: --provider tfp.",
+            "federation, by `pea federation`), or have it `pea prepare` the run. Without a dealer, "
+            "have the parties make all tuples: {provider=parties}; or accept that party 0 sees "
+            "everything: {provider=tfp}.",
         )
-    if material is not None and not material.is_file():
-        raise ArgumentError("material", str(material), "this party's file of `pea prepare`")
 
 
 def use_party(*arguments: Any, **settings: Any) -> Any:

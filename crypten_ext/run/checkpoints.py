@@ -9,10 +9,9 @@ import numpy as np
 import torch
 
 from crypten_ext.nn.recorded_step import RecordedStep
-from crypten_ext.ring.crypten_ring import ring_of
+from crypten_ext.ring.crypten_ring import check_same_bits, ring_of
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import exchange
-from extensions.errors import ArgumentError
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.runs.checkpoints import (
@@ -148,9 +147,7 @@ class Checkpoints:
         return {**own, **self._optimizer.shares()}
 
     def _words(self, name: str, value: MPCTensor) -> Integers:
-        if ring_of(value).frac_bits != self._frac_bits:
-            allowed = f"of {self._frac_bits} fractional bits, as the model is"
-            raise ArgumentError(name, f"of {ring_of(value).frac_bits} fractional bits", allowed)
+        check_same_bits(name, value, self._frac_bits)
         words: Integers = value.share.numpy()
         return words
 

@@ -23,6 +23,7 @@ from extensions.protocols.initialization import (
 )
 from extensions.protocols.initialization import initialize as initialize_shares
 from extensions.ring.fixed_point import Integers, Reals
+from extensions.rules import Whole, one_of
 
 from crypten.mpc import MPCTensor
 from crypten.nn import ReLU, Sigmoid
@@ -129,7 +130,8 @@ def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
     parameters = list(model.parameters())
     if [p.dim() for p in parameters] != [2, 1] * (len(parameters) // 2):
         shapes = [tuple(p.size()) for p in parameters]
-        raise ArgumentError("model", shapes, "the weights and biases of linear layers")
+        allowed = "the weights and biases of linear layers"
+        raise ArgumentError("model", shapes, allowed, code="shape")
     return list(zip(parameters[::2], parameters[1::2], strict=True))
 
 
@@ -149,11 +151,10 @@ def _activations(model: Any, layers: int) -> list[PiecewiseLinear]:
 
 def _check(strategy: Strategy, weighting: Weighting, held_out: object) -> None:
     """Raises ArgumentError unless the strategy is known and has what it needs."""
-    if strategy not in STRATEGIES:
-        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    one_of(STRATEGIES).check("strategy", strategy)
     check_weighting(strategy, weighting)
     if strategy != "local-average" and held_out is None:
-        raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
+        raise ArgumentError("held_out", None, f"with {{strategy={strategy}}}", code="missing")
 
 
 def _encoded(
@@ -163,10 +164,9 @@ def _encoded(
     records: int,
 ) -> list[Integers]:
     """This party's model as ring integers with a leading axis of one, checked."""
-    if records < 1:
-        raise ArgumentError("records", records, "at least 1")
+    Whole(1).check("records", records)
     wanted = [(tuple(w.size()), tuple(b.size())) for w, b in pairs]
     given = [(np.shape(w), np.shape(b)) for w, b in local]
     if given != wanted:
-        raise ArgumentError("local", given, f"of the model's shapes, {wanted}")
+        raise ArgumentError("local", given, f"of the model's shapes, {wanted}", code="shape")
     return encode_model(local, ring.frac_bits)

@@ -44,7 +44,7 @@ def use_party(
         raise ArgumentError(
             "provider, dealer",
             (computing.provider, meeting.dealer),
-            "'dealer' with --dealer HOST:PORT or one in the federation, 'parties' or 'tfp' without",
+            "'dealer' with {dealer} or one in the federation, 'parties' or 'tfp' without",
         )
     if meeting.dealer is not None:
         os.environ[dealer.ADDRESS] = meeting.dealer

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from extensions.runs.options import Meeting
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """With --provider parties: one party among the others, on its own host.
+    """With the provider "parties": one party among the others, on its own host.
 
     Attributes:
         rank: of this party, which writes its own file; by default all parties are processes of this
@@ -35,13 +36,12 @@ class Place:
         if self.rank is None:
             for name, given in (("rendezvous", self.rendezvous), ("key", self.key)):
                 if given is not None:
-                    raise ArgumentError(name, str(given), "left out without --rank")
+                    raise ArgumentError(name, str(given), "without {rank}", code="conflict")
             return None
         if provider != "parties":
-            allowed = "left out, except for --provider parties"
-            raise ArgumentError("rank", self.rank, allowed, "A dealer writes all parties' files.")
-        if not 0 <= self.rank < parties:
-            raise ArgumentError("rank", self.rank, f"in 0..{parties - 1}")
+            rule, advice = "without {provider=parties}", "A dealer writes all parties' files."
+            raise ArgumentError("rank", self.rank, rule, advice, code="conflict")
+        Whole(0, parties - 1).check("rank", self.rank)
         meeting = Meeting(
             rank=self.rank,
             rendezvous=self.rendezvous or Meeting.rendezvous,

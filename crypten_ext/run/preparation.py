@@ -20,7 +20,7 @@ from crypten_ext.registry import enable
 from crypten_ext.run.needs import check_lattice
 from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import PeaError
 from extensions.owners.data import Sizes, Split, write_records
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import Manifest, of_tuples, settings_of
@@ -51,9 +51,9 @@ def prepare(
         progress: called with the number of tuples dealt so far, and that of all.
 
     Raises:
-        ArgumentError: sizes for another number of parties, or a folder with such files.
+        ArgumentError: a folder with such files.
     """
-    dealer.check_vacant(folder, config.parties)
+    dealer.check_vacant(dealer.paths_in(folder, config.parties))
     requests, settings = _wanted(config, sizes)
     return dealer.prepare(
         folder,
@@ -82,16 +82,14 @@ def prepare_together(
             processes of this machine, and write their files here.
 
     Raises:
-        ArgumentError: sizes for another number of parties, a folder with such a file, or what the
-            parties differ in.
+        ArgumentError: a folder with such a file, or what the parties differ in.
         MissingExtraError: `seal-python` is not installed.
         PartyLostError: a party did not come, or is lost; what was made is gone on with next time.
     """
     check_lattice()
     paths = dealer.paths_in(folder, config.parties)
     own = paths if meeting is None else paths[meeting.rank : meeting.rank + 1]
-    if taken := [path for path in own if path.exists()]:
-        raise ArgumentError("out", str(taken[0]), "a folder without prepared files")
+    dealer.check_vacant(own)
     requests, settings = _wanted(config, sizes)
     if meeting is not None:
         said = {**settings, "parties": config.parties, "tuples": digest_of(requests)}
@@ -124,10 +122,6 @@ def _wanted(config: TrainConfig, sizes: Sizes) -> tuple[list[Request], dict[str,
 
     The run is rehearsed here, on records of zeros, for a few steps.
     """
-    if sizes.parties != config.parties:
-        raise ArgumentError(
-            "records", f"sizes of {sizes.parties} parties", f"sizes of {config.parties} parties"
-        )
     settings = of_tuples(settings_of(config, SOFTWARE)) | sizes.facts()
     made_by = {MADE_BY: config.provider}
     return _requests(replace(config, provider="dealer"), sizes), settings | made_by

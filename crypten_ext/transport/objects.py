@@ -97,7 +97,7 @@ def _put(value: Any, parts: list[bytes]) -> None:
         parts.append(b"A")
         _put((value.dtype.str, value.shape, value.tobytes()), parts)
     else:
-        raise ArgumentError("obj", kind.__name__, _ALLOWED)
+        raise ArgumentError("obj", kind.__name__, _ALLOWED, code="type")
 
 
 def _layers() -> dict[str, type[torch.nn.Module]]:

@@ -203,7 +203,7 @@ OWN = {
         "x = 'an array of objects of type NoneType': must be",
     ),
     "word labels": ({"y": np.full(5, "a")}, "y = .an array of <U"),
-    "half given": ({"y": None}, "x, y = 'one of them None': must be both arrays, or both None"),
+    "half given": ({"y": None}, "y = None: must be given with x"),
     "encrypted": ({"encrypt": True}, "x = 'an encrypted tensor': must be this party's own"),
 }
 TOGETHER = {
@@ -235,7 +235,7 @@ EVERYWHERE = {
     ),
     "all with half a step": ({"steps": 2.5}, "steps = 2.5: must be a whole number of at least 1"),
     "all without a norm": ({"max_feature_norm": "a"}, "max_feature_norm = 'a': must be positive"),
-    "all without classes": ({"classes": 0}, "classes = 0: must be at least 1"),
+    "all without classes": ({"classes": 0}, "classes = 0: must be a whole number"),
     "all overflowing": (
         {"overflow_probability": 1.5},
         "overflow_probability = 1.5: must be a num",

@@ -32,6 +32,7 @@ from extensions.transport.board import Board, BoardLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
 from tests.helpers.federations import at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.refused import refused
 from tests.helpers.steps_memory import FEW
 
 pytestmark = pytest.mark.usefixtures("imported")
@@ -145,13 +146,8 @@ def test_the_party_that_raised_is_named_and_the_pool_closes() -> None:
 
 
 def test_a_wrong_argument_in_all_parties_keeps_its_type() -> None:
-    with Parties(2, timeout=PATIENCE) as parties, pytest.raises(ArgumentError) as caught:
+    with Parties(2, timeout=PATIENCE) as parties, refused("noise_multiplier", value=-1.0):
         parties.run(f"{TASKS}:refuse", value=-1.0)
-    assert str(caught.value).endswith(
-        ": noise_multiplier = -1.0: must be positive. Give a larger one."
-    )
-    assert str(caught.value).startswith("party ")
-    assert caught.value.argument == "noise_multiplier"
 
 
 def test_an_early_exit_is_told_with_the_last_words() -> None:
@@ -283,7 +279,7 @@ NAMED = Failure.of(PartyLostError(2, "closed its connection"))
         ({0: ECHO}, {1: 1, 2: -11}, PartyLostError, "party 2 was killed by signal 11 (SIGSEGV)"),
         ({0: ECHO, 1: NAMED}, {}, PartyLostError, "party 2 closed its connection"),
         ({0: ECHO}, {}, PartyFailedError, f"party 0 raised RuntimeError: {ECHO.text}"),
-        ({0: REFUSED, 1: REFUSED, 2: REFUSED}, {}, ArgumentError, f"party 0: {REFUSED.text}"),
+        ({0: REFUSED, 1: REFUSED, 2: REFUSED}, {}, ArgumentError, REFUSED.text),
         ({0: ECHO, 1: NO_DEALER}, {}, DealerLostError, "the dealer closed its connection."),
         ({1: NO_DEALER}, {0: -9}, PartyLostError, "party 0 was killed by signal 9 (SIGKILL)"),
         ({1: REFUSED}, {}, PartyFailedError, f"party 1 raised ArgumentError: {REFUSED.text}"),

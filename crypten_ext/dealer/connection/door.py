@@ -181,7 +181,7 @@ class Door(Lobby[Offer]):
     def _late(self, seconds: float) -> PartyLostError:
         missing = sorted(set(range(self._parties)) - self._links.keys())
         others = "".join(f", nor has party {one}" for one in missing[1:])
-        how = "with its address as --dealer" if self._local is None else "of the federation"
+        how = "with its address" if self._local is None else "of the federation"
         return PartyLostError(
             missing[0],
             f"has not come to the dealer within {seconds:g} s{others}. Start the dealer, "

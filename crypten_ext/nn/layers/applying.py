@@ -20,9 +20,9 @@ from crypten_ext.nn.provenance import (
     mark,
     refusal,
 )
-from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, ring_of
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from crypten_ext.ring.factors import Operand
-from extensions.errors import ArgumentError, GradientError, InsecureError
+from extensions.errors import GradientError, InsecureError
 from extensions.network.activations import PiecewiseLinear
 from extensions.network.stages.stage import Activation, Stage
 from extensions.network.stages.trained import Linear, Trained
@@ -147,13 +147,8 @@ def check_precision(x: Any, weight: Any, bias: Any) -> None:
     """
     bits = ring_of(x).frac_bits
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and ring_of(value).frac_bits != bits:
-            raise ArgumentError(
-                f"{name}.encoder",
-                f"{ring_of(value).frac_bits} bits",
-                f"{bits} bits",
-                "Encrypt model and data under the same crypten.cfg.encoder.precision_bits.",
-            )
+        if value is not None:
+            check_same_bits(name, value, bits)
 
 
 def check_enabled() -> None:

@@ -36,7 +36,8 @@ class Add(crypten.nn.module.Add):
         kinds = [(tuple(each.size()), ring_of(each).frac_bits) for each in input]
         if kinds[0] != kinds[1]:
             found = " and ".join(f"{shape} of {bits} fractional bits" for shape, bits in kinds)
-            raise ArgumentError("input", found, "two results of the same shape and precision")
+            rule = "two results of the same shape and precision"
+            raise ArgumentError("input", found, rule, code="shape")
         left, right = input
         origin = one.beside(other, left.share[:1].numel())
         source = left if left.requires_grad else right

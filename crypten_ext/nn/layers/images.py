@@ -115,8 +115,9 @@ def check_images(x: Any, channels: int | None, dims: int = 4) -> None:
         "x",
         tuple(x.size()),
         f"({', '.join(('rows', 'channels' if channels is None else str(channels), *sizes))})",
-        "CrypTen's images have their channels first; transpose others before they are shared, and "
+        "CrypTen's images have their channels first. Transpose others before you share them, and "
         "give poisson_batches images, not vectors.",
+        code="shape",
     )
 
 
@@ -222,6 +223,6 @@ def _pair(name: str, value: Any, dims: int, flat: int = 1) -> Pair:
     """Returns sizes down and across; those of a signal, which has 3 dims, are `flat` down."""
     sizes = list(value) if isinstance(value, list | tuple) else [value] * (dims - 2)
     if len(sizes) != dims - 2 or not all(isinstance(size, int) for size in sizes):
-        raise ArgumentError(name, value, "whole numbers, one for each direction")
+        raise ArgumentError(name, value, "whole numbers, one for each direction", code="type")
     across = sizes[-1]
     return (flat if dims == 3 else sizes[0]), across

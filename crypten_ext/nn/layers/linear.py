@@ -56,12 +56,8 @@ def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
     check_precision(x, weight, bias)
     outputs, inputs = weight.size()
     if x.dim() != 2 or x.size(1) != inputs:
-        raise ArgumentError(
-            "x",
-            tuple(x.size()),
-            f"(rows, {inputs})",
-            "Flatten records before sharing.",
-        )
+        advice = "Flatten records before you share them."
+        raise ArgumentError("x", tuple(x.size()), f"(rows, {inputs})", advice, code="shape")
     if not is_training(layer):
         return cast(MPCTensor, x.private_linear(weight, bias))
     has_weight, has_bias = are_trained(weight, bias)

@@ -380,7 +380,7 @@ SIZES = ("--held-out", "5,5", "--columns", 3)
         ),
         (
             ("train", "--provider", "tfp", "--material", "here"),
-            "provider = 'tfp': must be 'dealer'",
+            "provider = 'tfp': must be one of dealer, parties",
         ),
         (("train", "--material", "nowhere"), "material = 'nowhere/party-0.material': must be a fi"),
     ],
