@@ -102,6 +102,7 @@ class Whole(Rule):
         """Whether the value is a whole number, and no float that equals one, in the range."""
         return (
             isinstance(value, Integral)
+            and not isinstance(value, bool)
             and self.least <= int(value)
             and (self.most is None or int(value) <= self.most)
         )
@@ -159,8 +160,8 @@ class Each(Rule):
 
 
 def is_real(value: Any) -> bool:
-    """Whether a value is a finite or infinite real number, whatever library it is of."""
-    if isinstance(value, str | bytes) or (
+    """Whether a value is a finite or infinite real number, whatever library it is of; no bool."""
+    if isinstance(value, bool | str | bytes) or (
         isinstance(value, Complex) and not isinstance(value, Real)
     ):
         return False
@@ -185,7 +186,7 @@ def check_fields(instance: Any) -> None:
         value = getattr(instance, name)
         if value is not None or not optional:
             rule.check(name, value)
-            if isinstance(rule, Between | Whole) and type(value) not in (bool, int, float):
+            if isinstance(rule, Between | Whole) and type(value) not in (int, float):
                 own = int(value) if isinstance(rule, Whole) else float(value)
                 object.__setattr__(instance, name, own)
 

@@ -17,11 +17,11 @@ from extensions.privacy.mechanisms import (
     LESS_OVERFLOW,
     Neighbours,
     SubsampledGaussian,
-    check_choice,
     check_real,
     check_target,
 )
 from extensions.privacy.noise_search import smallest_noise
+from extensions.rules import one_of
 
 CALIBRATIONS = (*ACCOUNTANTS, "paper")
 
@@ -74,7 +74,7 @@ def epsilon(
         overflow_probability=overflow_probability,
     )
     delta = check_real("delta", delta)
-    check_choice("accountant", accountant, ACCOUNTANTS)
+    one_of(ACCOUNTANTS).check("accountant", accountant)
     return total_epsilon([mechanism], delta=delta, accountant=accountant, neighbours=neighbours)
 
 
@@ -119,7 +119,7 @@ def calibrate_noise(
         ArgumentError: an argument out of range, or no noise can give the guarantee.
     """
     epsilon, delta = check_target(epsilon), check_real("delta", delta)
-    check_choice("calibration", calibration, CALIBRATIONS)
+    one_of(CALIBRATIONS).check("calibration", calibration)
     check_pair(calibration, neighbours, "calibration")
     run = SubsampledGaussian(
         noise_multiplier=1.0,
@@ -144,7 +144,7 @@ def _check_rounding(delta: float, left: float, least: float) -> None:
     """Returns only if more is left of delta than the least that the accountant can certify."""
     if left <= least:
         allowed = f"above {delta - left + least:.3g}, overflow and rounding error of these steps"
-        advice = "Use calibration='rdp' or pad the batches to a larger size."
+        advice = "Use {calibration=rdp} or pad the batches to a larger size."
         raise ArgumentError("delta", delta, allowed, advice)
 
 
@@ -205,7 +205,7 @@ def _paper_noise(
             "epsilon",
             epsilon,
             f"at most {largest:.4g} for this delta, where the paper's formula still holds",
-            "Use calibration='pld'.",
+            "Use {calibration=pld}.",
         )
     whole = epsilon**2 / (4 * math.log(1 / delta))
     spent = math.fsum(

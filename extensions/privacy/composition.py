@@ -29,9 +29,9 @@ from extensions.privacy.mechanisms import (
     NEIGHBOURS,
     Neighbours,
     SubsampledGaussian,
-    check_choice,
 )
 from extensions.privacy.transforms import forget_transforms
+from extensions.rules import one_of
 
 ACCOUNTANTS = ("pld", "rdp")
 FILTER = "filter"
@@ -62,7 +62,7 @@ def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> No
     Raises:
         ArgumentError: no such neighbours, or anything but "pld" with "replace".
     """
-    check_choice("neighbours", neighbours, NEIGHBOURS)
+    one_of(NEIGHBOURS).check("neighbours", neighbours)
     if neighbours == "replace" and accountant != "pld":
         advice = "No other bound is proven there for Poisson samples."
         raise ArgumentError(name, accountant, "'pld' with {neighbours=replace}", advice)

@@ -11,9 +11,9 @@ from extensions.privacy.mechanisms import (
     NEIGHBOURS,
     Neighbours,
     SubsampledGaussian,
-    check_choice,
     check_real,
 )
+from extensions.rules import one_of
 
 _FORMAT = 1
 
@@ -55,7 +55,7 @@ class Charge:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        check_choice("neighbours", self.neighbours, NEIGHBOURS)
+        one_of(NEIGHBOURS).check("neighbours", self.neighbours)
         object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon))
         pure = self.delta == 0 and not isinstance(self.delta, bool)
         object.__setattr__(self, "delta", 0.0 if pure else check_real("delta", self.delta))
@@ -231,8 +231,8 @@ class Ledger:
                 or by the overflow probabilities.
         """
         delta = check_real("delta", delta)
-        check_choice("accountant", accountant, (*ACCOUNTANTS, FILTER))
-        check_choice("neighbours", neighbours, NEIGHBOURS)
+        one_of((*ACCOUNTANTS, FILTER)).check("accountant", accountant)
+        one_of(NEIGHBOURS).check("neighbours", neighbours)
         charges = [phase for phase in self._phases if isinstance(phase, Charge)]
         gaussians = [phase for phase in self._phases if isinstance(phase, GaussianPhase)]
         costs = [charge.cost(neighbours) for charge in charges]

@@ -1,13 +1,12 @@
 """The Poisson-subsampled Gaussian mechanism, who is its neighbour, and the ranges of arguments."""
 
 import math
-import numbers
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from extensions.errors import ArgumentError, PrivacyWarning
+from extensions.rules import Between, Whole, check_fields
 
 Neighbours = Literal["add-remove", "replace"]
 """Which two data sets epsilon cannot tell apart. Numbers of records are public under both.
@@ -18,27 +17,36 @@ sum is zero, as a padding row's is. A record of zero features is none: its bias 
 """
 NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
 
-_RANGES: dict[str, tuple[str, Callable[[float], bool], str]] = {
-    "epsilon": ("a finite number above 0", lambda v: v > 0, "Common values are 1 to 10."),
-    "delta": (
-        "a number above 0 and below 1",
-        lambda v: 0 < v < 1,
-        "Choose it well below one over the number of records.",
+_RANGES = {
+    "epsilon": Between(
+        0.0, above=True, words="a finite number above 0", hint="Common values are 1 to 10."
     ),
-    "sample_rate": (
-        "a number above 0 and at most 1",
-        lambda v: 0 < v <= 1,
-        "It is the expected batch size over the number of records.",
+    "delta": Between(
+        0.0,
+        1.0,
+        above=True,
+        below=True,
+        words="a number above 0 and below 1",
+        hint="Choose it well below one over the number of records.",
     ),
-    "noise_multiplier": (
-        "a finite number of at least 0",
-        lambda v: v >= 0,
-        "It is the standard deviation of the noise over the clipping norm.",
+    "sample_rate": Between(
+        0.0,
+        1.0,
+        above=True,
+        words="a number above 0 and at most 1",
+        hint="It is the expected batch size over the number of records.",
     ),
-    "overflow_probability": (
-        "a number of at least 0 and below 1",
-        lambda v: 0 <= v < 1,
-        "It is the probability that a padded batch was too small, over the whole run.",
+    "noise_multiplier": Between(
+        0.0,
+        words="a finite number of at least 0",
+        hint="It is the standard deviation of the noise over the clipping norm.",
+    ),
+    "overflow_probability": Between(
+        0.0,
+        1.0,
+        below=True,
+        words="a number of at least 0 and below 1",
+        hint="It is the probability that a padded batch was too small, over the whole run.",
     ),
 }
 
@@ -50,22 +58,14 @@ LESS_OVERFLOW = "A smaller one pads batches to more rows; or accept a larger del
 """What to do where overflow takes too much of delta."""
 
 
-def check_real(name: str, value: object) -> float:
-    """The value as a float that lies in the range of the argument of that name.
+def check_real(name: str, value: Any) -> float:
+    """Returns the value as a float that lies in the range of the argument of that name.
 
     Raises:
         ArgumentError: the value is no real number, is not finite, or lies outside the range.
     """
-    allowed, inside, advice = _RANGES[name]
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise ArgumentError(name, value, allowed, advice)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number) or not inside(number):
-        raise ArgumentError(name, value, allowed, advice)
-    return number
+    _RANGES[name].check(name, value)
+    return float(value)
 
 
 def check_target(
@@ -73,7 +73,7 @@ def check_target(
     name: str = "epsilon",
     *,
     largest: float = _LARGEST_EPSILON,
-    advice: str = "More protects nothing. A run without privacy has the option --no-dp.",
+    advice: str = "More protects nothing. A run without privacy has {private=False}.",
 ) -> float:
     """The epsilon that somebody asks for, as a float; a large one is warned of.
 
@@ -91,7 +91,7 @@ def check_target(
     except ArgumentError as error:
         raise error.of(name) from None
     if wanted > largest:
-        raise ArgumentError(name, epsilon, f"at most {largest:g}", advice)
+        raise ArgumentError(name, epsilon, f"at most {largest:g}", advice, code="range")
     if wanted > WEAK_EPSILON:
         warnings.warn(weakness(name, wanted), PrivacyWarning, stacklevel=1)  # once a process
     return wanted
@@ -103,12 +103,6 @@ def weakness(name: str, epsilon: float) -> str:
         f"{name} = {epsilon:.4g} protects little: it hardly limits what the result says of a "
         "single record. Common values are 1 to 10."
     )
-
-
-def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Returns only if the value is one of the choices, else raises ArgumentError."""
-    if not isinstance(value, str) or value not in choices:
-        raise ArgumentError(name, value, "one of " + ", ".join(map(repr, choices)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,23 +118,10 @@ class SubsampledGaussian:
             from the analysed one because a padded batch was too small.
     """
 
-    noise_multiplier: float
-    sample_rate: float
-    steps: int
-    overflow_probability: float = 0.0
+    noise_multiplier: Annotated[float, _RANGES["noise_multiplier"]]
+    sample_rate: Annotated[float, _RANGES["sample_rate"]]
+    steps: Annotated[int, Whole(1, hint="Count optimiser steps, not epochs.")]
+    overflow_probability: Annotated[float, _RANGES["overflow_probability"]] = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("noise_multiplier", "sample_rate", "overflow_probability"):
-            object.__setattr__(self, name, check_real(name, getattr(self, name)))
-        if (
-            not isinstance(self.steps, numbers.Integral)
-            or isinstance(self.steps, bool)
-            or self.steps < 1
-        ):
-            raise ArgumentError(
-                "steps",
-                self.steps,
-                "an integer of at least 1",
-                "Count optimiser steps, not epochs.",
-            )
-        object.__setattr__(self, "steps", int(self.steps))
+        check_fields(self)

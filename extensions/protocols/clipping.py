@@ -16,9 +16,13 @@ from extensions.protocols.inverse_sqrt import inverse_root_of_power
 from extensions.protocols.polynomial import MINIMAX, OneSided, one_sided
 from extensions.ring.fixed_point import SAFE_BITS, check_frac_bits
 from extensions.ring.interface import Ring, Share
+from extensions.rules import Between, one_of
 
 RATIO_BITS = 10
 """Significant bits of the public 1/C^2; rounding it up shrinks the factor by 0.1 % at most."""
+
+NORM = Between(2.0**-16, 2.0**16, words="between 2^-16 and 2^16", hint="Rescale the data.")
+"""Range of the bound C."""
 
 PADDING_BITS = SAFE_BITS
 """A ratio to which 2^PADDING_BITS is added has factor 0, whatever its fractional bits are."""
@@ -43,8 +47,7 @@ class ClipPlan:
 
     def __post_init__(self) -> None:
         check_frac_bits(self.frac_bits)
-        if self.degree not in MINIMAX:
-            raise ArgumentError("degree", self.degree, f"one of {sorted(MINIMAX)}")
+        one_of(sorted(MINIMAX)).check("degree", self.degree)
         bottom = max(1, self.U_BITS - self.frac_bits)
         top = min(SAFE_BITS - self.U_BITS - self.frac_bits, 2 * self.frac_bits - 4)
         if not bottom <= self.range_bits <= top:
@@ -217,8 +220,7 @@ def inverse_square_up(max_norm: float, *, name: str = "max_norm") -> tuple[int, 
     Raises:
         ArgumentError: max_norm is not a positive finite number between 2^-16 and 2^16.
     """
-    if not 2.0**-16 <= max_norm <= 2.0**16:
-        raise ArgumentError(name, max_norm, "between 2^-16 and 2^16", "Rescale the data.")
+    NORM.check(name, max_norm)
     ratio = 1 / Fraction(float(max_norm)) ** 2
     denominator_bits = RATIO_BITS - math.frexp(ratio)[1]
     numerator = math.ceil(ratio * Fraction(2) ** denominator_bits)

@@ -20,6 +20,7 @@ from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
 from extensions.ring.interface import Ring, Share
+from extensions.rules import one_of
 
 Strategy = Literal["local", "local-average", "local-accuracy"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -85,8 +86,7 @@ def initialize(
         ArgumentError: a strategy, weighting, number of owners or of classes out of range, a
             weighting where nothing is averaged, or no held-out records.
     """
-    if strategy not in STRATEGIES:
-        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    one_of(Strategy).check("strategy", strategy)
     check_weighting(strategy, weighting)
     if strategy == "local-average":
         return average(ring, local, counts_of(records, weighting))
@@ -150,21 +150,17 @@ def counts_of(records: Sequence[int], weighting: Weighting) -> Sequence[int]:
     return [1] * len(records) if weighting == "uniform" else records
 
 
-def check_weighting(strategy: str | None, weighting: str, name: str = "weighting") -> None:
-    """Returns only if there is such a weighting and, but for the default, an average to weight.
+def check_weighting(strategy: str, weighting: str) -> None:
+    """Raises ArgumentError unless there is such a weighting and, if it is not usual, an average.
 
     Args:
-        strategy: of `initialize`, or None if there are no local models.
+        strategy: of `initialize`.
         weighting: of the average.
-        name: what to call it in an error.
-
-    Raises:
-        ArgumentError: there is not.
     """
-    if weighting not in WEIGHTINGS:
-        raise ArgumentError(name, weighting, f"one of {WEIGHTINGS}")
+    one_of(Weighting).check("weighting", weighting)
     if weighting != WEIGHTINGS[0] and strategy not in AVERAGING:
-        raise ArgumentError(name, weighting, f"left out, but with {AVERAGING}, which average")
+        rule = "without an average of local models"
+        raise ArgumentError("weighting", weighting, rule, code="conflict")
 
 
 def encode_model(model: Sequence[tuple[Reals, Reals]], frac_bits: int) -> list[Integers]:

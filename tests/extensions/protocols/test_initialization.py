@@ -380,7 +380,7 @@ def test_a_model_whose_activations_are_not_known_is_refused():
         ({"weighting": "loud"}, "weighting = 'loud': must be one of"),
         (
             {"strategy": "local-accuracy", "weighting": "uniform"},
-            "weighting = 'uniform': must be left out, but with",
+            "weighting = 'uniform': must be left out without an average",
         ),
     ],
 )
