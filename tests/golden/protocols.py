@@ -91,7 +91,7 @@ def _adam() -> dict[str, Setting]:
     (layer,) = plan.step.layers
     shapes = ((layer.out_features, layer.in_features), (layer.out_features,))
     options = {"plan": plan, "steps": 1, "bits": [0, layer.bias_bits]}
-    return {"adam": Setting("adam", shapes * 3, options)}
+    return {"adam_step": Setting("adam", shapes * 3, options)}
 
 
 _FUNCTIONS = {"sigmoid": sigmoid(), "relu": relu(), "tanh": tanh()}

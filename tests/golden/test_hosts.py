@@ -7,6 +7,7 @@ import pytest
 from tests.conformance.arenas.arena import ABY3Arena, CrypTenArena
 from tests.conformance.arenas.recipes import RECIPES
 from tests.conftest import Pools
+from tests.golden.cases import CASES
 from tests.golden.hosts import PARTIES, TRACED, on_aby3, on_crypten, stored
 from tests.golden.protocols import SETTINGS
 from tests.helpers.tfe_process import TFEProcess
@@ -27,6 +28,7 @@ def test_every_recipe_that_sends_is_stored(golden: dict[str, dict[str, Any]]):
     assert {one.recipe for one in SETTINGS.values()} == {*RECIPES} - {"local_operations"}
     assert golden["crypten"].keys() == SETTINGS.keys()
     assert golden["aby3"].keys() == {*TRACED}
+    assert not CASES.keys() & SETTINGS.keys(), "names say what is to be stored anew"
 
 
 def test_crypten_opens_what_it_opened(pools: Pools, golden: dict[str, dict[str, Any]]):
