@@ -7,9 +7,8 @@ function or a group of `Commands`, and the extra that it needs if there is one:
     players = "tfe_ext.players.command:players [tfe]"
 
 Its parameters are options as Typer reads them, or dataclasses (`extensions.options.Option`). The
-list of commands reads the text of its module alone. If that says ``READ_APART = True``, neither
-help nor what is refused before the function needs what the extra installs
-(`extensions.runs.entry_points`).
+list of commands reads the text of its module alone. What the extra installs is imported within the
+function, so that neither help nor what is refused before needs it.
 """
 
 import ast
