@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from extensions.errors import ArgumentError, UnsupportedVersionError
+from extensions.rules import one_of
 
 USED = "tfe_ext.ABY3 draws its masks from ChaCha20, under keys of the operating system."
 MISSING = (
@@ -78,7 +79,7 @@ def name_unknown_activation(activations: Any) -> None:
         except (KeyError, TypeError):
             found = None
         if found is None:
-            raise ArgumentError("activation", identifier, "None, 'relu', 'sigmoid' or 'tanh'")
+            raise ArgumentError("activation", identifier, one_of((None, "relu", "sigmoid", "tanh")))
         return found
 
     vars(get)["names_unknown"] = True

@@ -353,13 +353,13 @@ def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
     assert told(file, "server1") == "Player server1 starts on this host."
     file = write(tmp_path / "there.json", {**here, "server1": there})
     assert told(file, "server0") == "Player server0 starts on this host."
-    assert told(file, "server1", open_port=True).startswith(
+    assert told(file, "server1", insecure_open_port=True).startswith(
         f"This host has no address {there}, which the file"
     )
     ended = pea("players", "--players", file)
     assert ended.returncode == 1
-    assert "pea: player = None: must be named, since other hosts have players." in ended.stderr
-    assert f"--player NAME; not on this one: server1 at {there}." in ended.stderr
+    assert "pea: player = None: must be given because other hosts have players." in ended.stderr
+    assert f"Not on this one: server1 at {there}." in ended.stderr
 
 
 def test_players_without_tensorflow_name_the_extra(tmp_path):

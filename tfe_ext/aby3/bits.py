@@ -7,6 +7,7 @@ them as native operations for one TensorFlow version only; the results are the s
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 
 
 def bit_gather(x: tf.Tensor, start: int, stride: int) -> tf.Tensor:
@@ -16,8 +17,7 @@ def bit_gather(x: tf.Tensor, start: int, stride: int) -> tf.Tensor:
         ArgumentError: the stride is not a power of two up to the width, or start is not below it.
     """
     _check_stride(x, stride)
-    if not 0 <= start < stride:
-        raise ArgumentError("start", start, f"from 0 to {stride - 1}")
+    Whole(0, stride - 1).check("start", start)
     return _every(_shift_right(x, start) if start else x, stride)
 
 
@@ -60,7 +60,7 @@ def xor_indices(x: tf.Tensor) -> tf.Tensor:
 def _check_stride(x: tf.Tensor, stride: int) -> None:
     width = _width(x)
     if stride < 1 or width % stride:
-        raise ArgumentError("stride", stride, f"a power of two from 1 to {width}")
+        raise ArgumentError("stride", stride, f"a power of two from 1 to {width}", code="range")
 
 
 def _every(x: tf.Tensor, stride: int) -> tf.Tensor:

@@ -5,13 +5,18 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from tfe_ext.streams.randomness import TYPES
 
 import tf_encrypted as tfe
 from tf_encrypted.tensor import factories
 from tf_encrypted.tensor.fixed import FixedpointConfig
 
-_MOST_FRACTIONAL = 30
+_WIDTHS = {
+    "nbits": Whole(64, 64, "64"),
+    "scaling_base": Whole(2, 2, "2"),
+    "precision_fractional": Whole(0, 30, "from 0 to 30, because a product of two ones must fit"),
+}
 
 
 def check_widths(config: FixedpointConfig) -> None:
@@ -20,16 +25,8 @@ def check_widths(config: FixedpointConfig) -> None:
     Raises:
         ArgumentError: it does not have 64 bits, its base is not 2, or a product could not fit.
     """
-    if config.nbits != 64:
-        raise ArgumentError("fixedpoint_config.nbits", config.nbits, "64")
-    if config.scaling_base != 2:
-        raise ArgumentError("fixedpoint_config.scaling_base", config.scaling_base, "2")
-    if not 0 <= config.precision_fractional <= _MOST_FRACTIONAL:
-        raise ArgumentError(
-            "fixedpoint_config.precision_fractional",
-            config.precision_fractional,
-            f"from 0 to {_MOST_FRACTIONAL}, as a product of two ones must fit",
-        )
+    for name, rule in _WIDTHS.items():
+        rule.check(f"fixedpoint_config.{name}", getattr(config, name))
 
 
 def check_servers(*names: Any) -> None:
@@ -45,7 +42,7 @@ def check_servers(*names: Any) -> None:
             "server_0, server_1, server_2",
             [getattr(name, "name", name) for name in names],
             "three distinct players of the configuration",
-            "tfe.set_config(...) goes first.",
+            "Call tfe.set_config(...) first.",
         )
 
 

@@ -53,7 +53,8 @@ def _refusal(whose: str, columns: Any, frac_bits: int) -> ArgumentError:
         f"input of {whose}",
         f"{_WRONG} in columns {columns.tolist()}",
         f"finite, and below 2^{_LARGEST - frac_bits} in magnitude",
-        "Impute or rescale what is there.",
+        "Impute or rescale these columns.",
+        code="data",
     )
 
 

@@ -104,7 +104,7 @@ class Functions:
         share = share_of(ring, x)
         shape = share.shape
         if not shape:
-            raise ArgumentError("x", "a scalar", "a tensor whose rows are to be clipped")
+            raise ArgumentError("x", "a scalar", "a tensor with rows to clip", code="shape")
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
         count, *features = (1, *shape) if len(shape) == 1 else shape
         rows = share.reshape(count, math.prod(features))

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, InsecureError
+from extensions.rules import one_of
 from tfe_ext.aby3 import operations
 from tfe_ext.aby3.checks import check_servers, check_widths, native_type
 from tfe_ext.aby3.encoding import as_constant, fixed64_f20
@@ -30,6 +31,14 @@ from tf_encrypted.tensor.fixed import FixedpointConfig
 
 _OUTER = "last_protocol"
 """Where the host keeps the protocol that a ``with`` puts back."""
+
+
+def current_protocol() -> "ABY3":
+    """Returns the protocol that computes; ArgumentError if it is none of ours."""
+    if not isinstance(found := tfe.get_protocol(), ABY3):
+        advice = 'Call tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20")) first.'
+        raise ArgumentError("protocol", type(found).__name__, "tfe_ext.ABY3", advice, code="type")
+    return found
 
 
 @keep_per_graph
@@ -78,12 +87,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
         if fixedpoint_config == "f20":
             fixedpoint_config = fixed64_f20
         elif isinstance(fixedpoint_config, str) and fixedpoint_config not in ("l", "low"):
-            raise ArgumentError(
-                "fixedpoint_config",
-                fixedpoint_config,
-                '"low" or "f20"',
-                'The host\'s "high" needs native operations that it does not have here.',
-            )
+            advice = 'The host\'s "high" needs native operations that it does not have here.'
+            rule = one_of(("low", "f20"))
+            raise ArgumentError("fixedpoint_config", fixedpoint_config, rule, advice)
         if isinstance(fixedpoint_config, FixedpointConfig):
             check_widths(fixedpoint_config)
         check_servers(server_0 or "server0", server_1 or "server1", server_2 or "server2")
@@ -216,8 +222,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         Cost:
             one round; 2 words an element and 3 seeds of 32 bytes.
         """
-        if share_type not in (ShareType.ARITHMETIC, ShareType.BOOLEAN):
-            raise ArgumentError("share_type", share_type, "ARITHMETIC or BOOLEAN")
+        one_of((ShareType.ARITHMETIC, ShareType.BOOLEAN)).check("share_type", share_type)
         factory = secret.factory
         take = tf.subtract if share_type == ShareType.ARITHMETIC else _xor(native_type(factory))
         owner = player.device_name if player is not None else HERE

@@ -194,9 +194,8 @@ def bytes_of(tensor: tf.Tensor) -> int | None:
 def _size(tensor: tf.Tensor) -> int:
     size = bytes_of(tensor)
     if size is None:
-        raise ArgumentError(
-            "function", tensor.name, "a graph whose messages have static shapes", "Fix the shapes."
-        )
+        allowed = "a graph whose messages have static shapes"
+        raise ArgumentError("function", tensor.name, allowed, "Fix the shapes.", code="shape")
     return size
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from extensions.checks import check_positive
 from extensions.network.evaluation import count_misses
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
@@ -14,6 +13,7 @@ from extensions.protocols.host import Batch
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.fixed_point import decode
 from extensions.ring.interface import NoiseSource
+from extensions.rules import POSITIVE
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
@@ -43,7 +43,7 @@ class Noise:
 
     def __post_init__(self) -> None:
         if self.deviation is not None:
-            check_positive("count_noise", self.deviation)
+            POSITIVE.check("count_noise", self.deviation)
 
     @property
     def multiplier(self) -> float:

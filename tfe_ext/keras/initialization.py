@@ -14,6 +14,7 @@ from extensions.ring.interface import Share
 from tfe_ext.costs.cost import Cost, cost_of_graph
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.records.batches import check_players
 from tfe_ext.keras.steps.step import parameters_of, store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.inputs import share_from
@@ -140,18 +141,18 @@ def _check(
             type(local).__name__,
             "a dictionary of each owner's model by its name",
             'For that of the first server: local={"server0": weights}.',
+            code="type",
         )
     if not isinstance(records, Mapping) or set(records) != set(local):
         raise ArgumentError("records", records, f"numbers of the same owners, {sorted(local)}")
-    players = [player.name for player in tfe.get_config().players]
+    check_players("local", local)
     wanted = [tuple(variable.shape.as_list()) for variable in chain.flat]
     checked = {}
     for name, weights in local.items():
-        if name not in players:
-            raise ArgumentError("local", f"of {name}", f"of players, {', '.join(players)}")
         given = [np.shape(weight) for weight in weights]
         if given != wanted:
-            raise ArgumentError("local", f"{given} at {name}", f"of the model's shapes, {wanted}")
+            allowed = f"of the model's shapes, {wanted}"
+            raise ArgumentError("local", f"{given} at {name}", allowed, code="shape")
         pairs = _pairs([np.asarray(weight, dtype=np.float64).T for weight in weights])
         try:
             checked[name] = encode_model(pairs, frac_bits)

@@ -55,15 +55,14 @@ def loss_of(loss: Any) -> Loss:
             type(loss).__name__,
             "tfe_ext.keras.BinaryCrossentropy() or CategoricalCrossentropy(), or the host's with "
             "from_logits=True",
+            code="type",
         )
     if not loss.from_logits:
-        raise ArgumentError(
-            "loss.from_logits", False, "True", "Leave the activation behind the last Dense out."
-        )
+        advice = "Leave out the activation behind the last Dense."
+        raise ArgumentError("loss.from_logits", False, "True", advice)
     if loss.lazy_normalization:
-        raise ArgumentError(
-            "loss.lazy_normalization", True, "False", "The optimizer divides by the batch size."
-        )
+        advice = "The optimizer divides by the batch size."
+        raise ArgumentError("loss.lazy_normalization", True, "False", advice)
     host = _HOSTS[found](from_logits=True)
     own = [name for name in _METHODS if getattr(type(loss), name) is not getattr(type(host), name)]
     own += [name for name in vars(loss) if getattr(host, name, None) != getattr(loss, name)]
@@ -72,6 +71,6 @@ def loss_of(loss: Any) -> Loss:
             f"loss.{own[0]}",
             "one of its own",
             f"that of {type(host).__name__}, whose gradient a private step takes",
-            "Its gradient is never asked for, so training would pass it by.",
+            "Training never asks for another gradient.",
         )
     return found

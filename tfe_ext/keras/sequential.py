@@ -8,7 +8,7 @@ from extensions.cli import console
 from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
 from extensions.network.losses import Loss
 from extensions.privacy.accounting import Ledger
-from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.counting import Count
@@ -24,7 +24,6 @@ from tfe_ext.keras.weights import Weighted
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 
-import tf_encrypted as tfe
 from tf_encrypted.keras.models import sequential as host
 
 
@@ -63,16 +62,8 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     """
 
     def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:
-        prot = tfe.get_protocol()
-        if not isinstance(prot, ABY3):
-            raise ArgumentError(
-                "protocol",
-                type(prot).__name__,
-                "tfe_ext.ABY3",
-                'Call tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20")) before.',
-            )
-        self._prot = prot
-        self._trainer = Trainer(prot.ring)
+        self._prot = current_protocol()
+        self._trainer = Trainer(self._prot.ring)
         self.opened = 0
         self.keep_spent = None
         self.stop_training = False
@@ -88,9 +79,8 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         if not self._layers:
             shape = getattr(layer, "_batch_input_shape", None)
             if shape is None or len(shape) < 2 or None in tuple(shape)[1:]:
-                raise ArgumentError(
-                    "layers[0].batch_input_shape", shape, "[rows, features] with known features"
-                )
+                allowed = "[rows, features] with known features"
+                raise ArgumentError("layers[0].batch_input_shape", shape, allowed, code="shape")
             self._width = tuple(int(size) for size in tuple(shape)[1:])
         check_place(layer, self._width)
         if not layer.built:
@@ -178,7 +168,8 @@ class Sequential(LocalStart, Weighted, host.Sequential):
                 "optimizer",
                 type(optimizer).__name__,
                 "tfe_ext.keras.DPSGD, DPAdam, SGD or Adam",
-                "The host's optimizers know no single example's gradient.",
+                "The host's optimizers have no gradients of single examples.",
+                code="type",
             )
         for name, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics)):
             if given:
@@ -187,7 +178,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
                     "covers them. Call evaluate(x, y), or fit(validation_data=(x, y)), which opens "
                     "the number of right predictions on held-out records only."
                 )
-                raise ArgumentError(name, given, "left out", advice)
+                raise ArgumentError(name, given, "", advice, code="conflict")
         kind = loss_of(loss)
         chain_of(self.layers, kind)
         self._optimizer, self._loss, self._kind = optimizer, loss, kind

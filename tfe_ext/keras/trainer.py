@@ -14,6 +14,7 @@ from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
+from extensions.rules import Between, Whole
 from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.counting import Count, Noise, misses
@@ -310,9 +311,7 @@ def steps_of(steps: int | None, epochs: float, sample_rate: float) -> int:
         ArgumentError: fewer than one step, or no epochs.
     """
     if steps is not None:
-        if steps < 1:
-            raise ArgumentError("steps", steps, "at least 1")
+        Whole(1).check("steps", steps)
         return steps
-    if not 0.0 < epochs < 1e6:
-        raise ArgumentError("epochs", epochs, "positive")
+    Between(0.0, 1e6, above=True, below=True).check("epochs", epochs)
     return max(1, round(epochs / sample_rate))

@@ -150,7 +150,7 @@ def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> 
     shapes = [tuple(variable.shape.as_list()) for variable in variables]
     given = [np.shape(weight) for weight in weights]
     if given != shapes:
-        raise ArgumentError("weights", given, f"of shapes {shapes}")
+        raise ArgumentError("weights", given, f"of shapes {shapes}", code="shape")
     integers = [encode(weight, ring.frac_bits, name="weights") for weight in weights]
     shares = [deal(ring.servers, tf.constant(values), HERE) for values in integers]
     store(ring, variables, shares)
@@ -207,13 +207,15 @@ def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
                 str(path),
                 f"shares of this model, {expected}, with {ring.frac_bits} fractional bits",
                 f"It has {shapes} with {own.get('frac_bits')}.",
+                code="file",
             )
         if (own["save"] != files[0]["save"]).any():
             raise ArgumentError(
                 "folder",
                 str(path),
                 f"of the same save as {path_of(folder, 0).name}",
-                "Shares of two saves add up to noise: put back the files of one.",
+                "Shares of two saves add up to noise. Put back the files of one.",
+                code="file",
             )
     restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])
 
@@ -228,7 +230,7 @@ def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
     for own in parts:
         given = {name: tuple(array.shape) for name, array in own.items()}
         if given != expected:
-            raise ArgumentError("shares", given, f"of this model, {expected}")
+            raise ArgumentError("shares", given, f"of this model, {expected}", code="shape")
     for i, (kernel, bias) in enumerate(chain.variables):
         _restore(kernel, [own[f"weight_{i}"] for own in parts])
         if bias is not None:

@@ -29,18 +29,16 @@ def read_players(file: str | Path) -> "OrderedDict[str, str]":
             Path(file).read_text(), object_pairs_hook=_distinct
         )
     except (OSError, ValueError, RecursionError) as error:
-        raise ArgumentError("players", str(file), "a JSON file", f"{error}.") from None
+        raise ArgumentError("players", str(file), "a JSON file", f"{error}.", code="file") from None
     texts = isinstance(players, OrderedDict) and all(isinstance(a, str) for a in players.values())
     if not texts or not set(SERVERS) <= set(players):
-        raise ArgumentError(
-            "players",
-            str(file),
-            'a JSON object of names and addresses with "server0", "server1" and "server2"',
-        )
+        allowed = 'a JSON object of names and addresses with "server0", "server1" and "server2"'
+        raise ArgumentError("players", str(file), allowed, code="file")
     for name, address in players.items():
         check_address(f"players[{name!r}]", address)
     if len(set(players.values())) < len(players):
-        raise ArgumentError("players", str(file), "without an address that occurs twice")
+        allowed = "without an address that occurs twice"
+        raise ArgumentError("players", str(file), allowed, code="file")
     return players
 
 

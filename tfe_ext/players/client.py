@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
+from extensions.rules import one_of
 from tfe_ext.players.addresses import read_players
 from tfe_ext.players.connection import Connection
 from tfe_ext.players.job import JOB, check_software
@@ -122,8 +123,8 @@ class RemotePlayers(tfe.RemoteConfig):
         """
         player = super().get_player(name_or_player)
         if player is None:
-            names = ", ".join(player.name for player in self.players)
-            raise ArgumentError("player", name_or_player, f"one of {names}", "Name it in the file.")
+            names = one_of(player.name for player in self.players)
+            raise ArgumentError("player", name_or_player, names, "Name it in the file.")
         return player
 
     def close(self) -> None:

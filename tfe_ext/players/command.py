@@ -50,7 +50,7 @@ def players(
         player,
         own,
         idle_timeout=idle_timeout,
-        open_port=insecure_open_port,
+        insecure_open_port=insecure_open_port,
         local=Local.read(federation, key) if federation and key else None,
         tell=typer.echo,
     )

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, PeaError
+from extensions.rules import one_of
 
 import tf_encrypted as tfe
 from tf_encrypted.player import Player
@@ -34,10 +35,8 @@ class LocalDevices(tfe.LocalConfig):
         """
         player = super().get_player(name_or_player)
         if player is None:
-            names = ", ".join(player.name for player in self._players)
-            raise ArgumentError(
-                "player", name_or_player, f"one of {names}", "Name it in local_config()."
-            )
+            names = one_of(player.name for player in self._players)
+            raise ArgumentError("player", name_or_player, names, "Name it in local_config().")
         return player
 
 

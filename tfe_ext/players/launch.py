@@ -9,6 +9,7 @@ from pathlib import Path
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
+from extensions.rules import one_of
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
 from extensions.transport import Local
@@ -21,7 +22,7 @@ from tfe_ext.players.tls.links import Links
 from tfe_ext.threads import environment_of
 
 NOTICE = (
-    "--insecure-open-port: TensorFlow's servers neither authenticate nor encrypt, and listen on "
+    "The ports are open: TensorFlow's servers neither authenticate nor encrypt, and listen on "
     "every interface of this host, whatever address the file gives: who reaches a port can read "
     "every share and record there and run any operation. Keep the ports inside a private network, "
     "VPN or authenticated tunnel."
@@ -42,7 +43,7 @@ def serve(
     own: Own | None = None,
     *,
     idle_timeout: float = IDLE_TIMEOUT,
-    open_port: bool = False,
+    insecure_open_port: bool = False,
     local: Local | None = None,
     tell: Callable[[str], None] = print,
 ) -> None:
@@ -55,9 +56,9 @@ def serve(
         player: name of the one player of this host; None starts all, on this host.
         own: what their owners have; None: no records.
         idle_timeout: seconds.
-        open_port: whether other hosts may reach a port at which TensorFlow listens; it must be said
-            of players with other addresses than this host's own, such as 127.0.0.1, and where the
-            system cannot close a port.
+        insecure_open_port: whether other hosts may reach a port at which TensorFlow listens;
+            players with other addresses than this host's own, such as 127.0.0.1, need it, and
+            systems that cannot close a port.
         local: this host in a federation, whose members reach each other by TLS; None: they do not.
         tell: called with what the user should know: who may reach the players, who has all shares,
             and whether this host has the address that the file gives.
@@ -65,28 +66,28 @@ def serve(
     Raises:
         ArgumentError: the file is not as it should be, or has no such player; none is named, and
             some have addresses of other hosts; one has an address that other hosts reach, and
-            `open_port` is not said; a time that is not positive; of `own.of`, or of `Links`.
+            it is not to be open; a time that is not positive; of `own.of`, or of `Links`.
         NativeError: TFE_EXT_RANDOMNESS is "native", and the operation cannot be built here.
         PlayerLostError: a player ended; the others are ended 10 s later, when every script had
             the time to find out which was the first.
     """
     check_seconds("idle_timeout", idle_timeout)
     players = read_players(file)
-    if player is not None and player not in players:
-        raise ArgumentError("player", player, f"one of {', '.join(players)}")
+    if player is not None:
+        one_of(players).check("player", player)
     if local is not None and player != local.member.name:
         raise ArgumentError("player", player, f"{local.member.name}, whose key it is")
     say = _where(players, player)
     names = [player] if player else [*players]
-    if not open_port:
+    if not insecure_open_port:
         _check_closed({name: players[name] for name in names})
     held = {} if own is None else own.of(player)
     with quiet_unless_it_fails():
         from tfe_ext.streams.choice import load_for_players
     load_for_players()
-    tell(NOTICE if open_port else CLOSED)
+    tell(NOTICE if insecure_open_port else CLOSED)
     tell(say)
-    arguments = (str(file), str(idle_timeout), *([OPEN] if open_port else []))
+    arguments = (str(file), str(idle_timeout), *([OPEN] if insecure_open_port else []))
     try:
         with _linked(local, players, tell), _running(names, held, *arguments) as running:
             _wait(running)
@@ -161,9 +162,9 @@ def _check_closed(players: Mapping[str, str]) -> None:
             raise ArgumentError(
                 f"players[{name!r}]",
                 address,
-                "this host's own, such as 127.0.0.1, without --insecure-open-port",
+                "this host's own, such as 127.0.0.1, without {insecure_open_port}",
                 "TensorFlow's servers neither authenticate nor encrypt: whoever reaches the port "
-                "reads all shares and records. Say so in a private network or VPN alone.",
+                "reads all shares and records. Open it only within a private network or VPN.",
             )
 
 
@@ -185,11 +186,12 @@ def _where(players: Mapping[str, str], player: str | None) -> str:
         listed = ", ".join(f"{name} at {address}" for name, address in elsewhere.items())
         raise ArgumentError(
             "player",
-            player,
-            "named, since other hosts have players",
-            f"Start each on its own host, with --player NAME; not on this one: {listed}.",
+            None,
+            "because other hosts have players",
+            f"Start each on its own host with {{player}}. Not on this one: {listed}.",
+            code="missing",
         )
     return (
         f"All {len(players)} players start on this host, which so has all shares: "
-        f"{', '.join(players)}. With --player NAME one of them starts."
+        f"{', '.join(players)}. Name one of them to start it alone."
     )

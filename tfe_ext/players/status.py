@@ -63,7 +63,7 @@ class Statuses:
                 raise PlayerLostError(
                     missing[0],
                     f"did not answer at {self.addresses[missing[0]]} within {seconds:g} s{others}. "
-                    f"Start it on its host: pea players --players FILE --player {missing[0]}",
+                    "Start it on its host by `pea players`.",
                 )
             for name, answer in self.ask(min(left, PROBE_SECONDS)).items():
                 answers[name] = answer

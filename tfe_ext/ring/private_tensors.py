@@ -23,28 +23,26 @@ def share_of(ring: ABY3Ring, x: Any, name: str = "x") -> Replicated:
             type(x).__name__,
             "a private tensor of ABY3",
             "Share it with tfe.define_private_input(...), or compute in the clear if it is public.",
+            code="type",
         )
     if getattr(x.prot, "ring", None) is not ring:
         raise ArgumentError(
             name,
             "a tensor of another protocol object",
-            "of the protocol whose method is called",
+            "of the protocol whose method you call",
             "Share it again under the current protocol.",
         )
     if x.share_type != ShareType.ARITHMETIC:
-        raise ArgumentError(
-            name, f"a {x.share_type} sharing", "an arithmetic one", "Convert it with tfe.b2a(x)."
-        )
+        advice = "Convert it with tfe.b2a(x)."
+        raise ArgumentError(name, f"a {x.share_type} sharing", "an arithmetic one", advice)
     if not x.is_scaled:
-        raise ArgumentError(
-            name, "an unscaled tensor", "fixed-point", "Share it with apply_scaling=True."
-        )
+        advice = "Share it with apply_scaling=True."
+        raise ArgumentError(name, "an unscaled tensor", "fixed-point", advice)
     if x.backing_dtype.native_type != tf.int64:
         raise ArgumentError(name, f"of {x.backing_dtype.native_type.name}", "of 64-bit shares")
     if not tf.TensorShape(x.shape).is_fully_defined():
-        raise ArgumentError(
-            f"{name}.shape", x.shape, "static", "Give the function an input signature without None."
-        )
+        advice = "Give the function an input signature without None."
+        raise ArgumentError(f"{name}.shape", x.shape, "static", advice, code="shape")
     return Replicated(ring.servers.devices, [share.value for pair in x.unwrapped for share in pair])
 
 

@@ -28,7 +28,7 @@ from tfe_ext.run.pace import planned
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers could read every share and record; "
-    "without --players it plays the servers, too. Whoever runs it must be trusted with all records."
+    "without players on other hosts it is the servers, too. Trust whoever runs it with all records."
 )
 
 
@@ -40,17 +40,16 @@ def check(config: TrainConfig, options: RunOptions) -> None:
     """
     if config.parties != len(SERVERS):
         allowed = f"{len(SERVERS)}, the servers of ABY3"
-        raise ArgumentError("parties", config.parties, allowed, f"Type: --parties {len(SERVERS)}.")
-    if config.provider != TrainConfig.provider:
-        raise ArgumentError(
-            "provider", config.provider, "left out with the backend tfe", "ABY3 needs no dealer."
-        )
-    if config.dealer_noise:
-        allowed = "left out with the backend tfe"
-        raise ArgumentError("dealer_noise", True, allowed, "ABY3 has no dealer.")
-    if options.material is not None:
-        allowed = "left out with the backend tfe"
-        raise ArgumentError("material", str(options.material), allowed, "ABY3 needs no dealer.")
+        raise ArgumentError("parties", config.parties, allowed)
+    dealt = {
+        "provider": None if config.provider == TrainConfig.provider else config.provider,
+        "dealer_noise": config.dealer_noise or None,
+        "material": None if options.material is None else str(options.material),
+    }
+    for name, given in dealt.items():
+        if given is not None:
+            rule, advice = "with {backend=tfe}", "ABY3 needs no dealer."
+            raise ArgumentError(name, given, rule, advice, code="conflict")
     if options.players is not None:
         players = read_players(options.players)
         if options.federation is not None and options.key is not None:
@@ -67,12 +66,11 @@ def _check_on_players(config: TrainConfig) -> None:
     computed = {"whiten": False, "open": "never", "method": "pea"}
     for name, hidden in computed.items():
         if (value := getattr(config, name)) != hidden:
-            typed = f"--{name}" if value is True else f"--{name} {value}"
             advice = (
                 "The client would compute on all records. Owners compute alone as CrypTen's "
-                f"parties, each on its own host: pea party {typed}."
+                f"parties, each on its own host: `pea party` with {{{name}={value}}}."
             )
-            raise ArgumentError(name, value, f"{hidden!r} with --players", advice)
+            raise ArgumentError(name, value, f"{hidden!r} with {{players}}", advice)
 
 
 @contextmanager
@@ -228,7 +226,8 @@ def train_task(
 
 def check_party(config: TrainConfig, *_: Any) -> None:
     """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
-    raise ArgumentError("backend", "tfe", "a backend with one process for each party")
+    allowed = "a backend with one process for each party"
+    raise ArgumentError("backend", "tfe", allowed, code="choice")
 
 
 def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:

@@ -108,7 +108,7 @@ class ABY3Host(Host):
             ArgumentError: several pieces.
         """
         if pieces != 1:
-            raise ArgumentError("pieces", pieces, "1 in one graph, whose parts run beside others")
+            raise ArgumentError("pieces", pieces, "1 in one graph, whose parts run at once")
         yield self.sample(records, rows, rate)
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:

@@ -11,10 +11,8 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.sums import whiten as sums
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.interface import NoiseSource
-from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.run.host import ABY3Host
-
-import tf_encrypted as tfe
 
 
 def whiten(
@@ -51,15 +49,15 @@ def whiten(
     Raises:
         ArgumentError: before anything is opened: records or settings that do not fit.
     """
-    prot = tfe.get_protocol()
-    if not isinstance(prot, ABY3):
-        raise ArgumentError("protocol", type(prot).__name__, "tfe_ext.ABY3")
+    prot = current_protocol()
     if not isinstance(x, Mapping) or not x:
-        raise ArgumentError("x", type(x).__name__, "features by the owner's name, of one at least")
+        allowed = "features by the owner's name, of one at least"
+        raise ArgumentError("x", type(x).__name__, allowed, code="type")
     tables = {owner: np.asarray(own) for owner, own in x.items()}
     shapes = {owner: own.shape for owner, own in tables.items()}
     if {len(shape) for shape in shapes.values()} != {2} or len({s[1] for s in shapes.values()}) > 1:
-        raise ArgumentError("x", shapes, "(records, columns) of one width at every owner")
+        allowed = "(records, columns) of one width at every owner"
+        raise ArgumentError("x", shapes, allowed, code="shape")
     host = ABY3Host(prot, source or SystemSource())
     own: list[npt.ArrayLike | None] = [None for _ in host.ranks]
     own[0] = np.concatenate([*tables.values()])

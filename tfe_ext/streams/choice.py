@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 from tfe_ext.streams import chacha, native
 from tfe_ext.streams.chacha import Keystream, KeystreamOn
 from tfe_ext.streams.devices import HERE, player_at
@@ -39,8 +39,7 @@ def choose(name: str | None, devices: Sequence[str]) -> KeystreamOn:
             returned raises it for any other device.
     """
     given = name or os.environ.get(VARIABLE) or DEFAULT
-    if given not in _NAMES:
-        raise ArgumentError("randomness" if name else VARIABLE, given, f"one of {_NAMES}")
+    one_of(_NAMES).check("randomness" if name else VARIABLE, given)
     if given == "portable":
         return chacha.keystream_on
     try:

@@ -38,6 +38,7 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.rules import one_of
 from tfe_ext.streams import chacha
 from tfe_ext.streams.chacha import BLOCK, KeystreamOn
 from tfe_ext.streams.graphs import constant, kept_on_graph, reshape
@@ -92,12 +93,11 @@ class Stream:
         """
         dtype = tf.as_dtype(dtype)
         if dtype not in TYPES:
-            raise ArgumentError("dtype", dtype.name, "bool, int8, int16, int32 or int64")
+            raise ArgumentError("dtype", dtype.name, one_of(each.name for each in TYPES))
         static = tf.TensorShape(shape)
         if not static.is_fully_defined():
-            raise ArgumentError(
-                "shape", static, "fully known", "Give the function an input signature without None."
-            )
+            advice = "Give the function an input signature without None."
+            raise ArgumentError("shape", static, "fully known", advice, code="shape")
         size = math.prod(static.as_list())
         words = -(-size * bits_of(dtype) // 32)
         if words > _MAX_WORDS:
@@ -164,8 +164,7 @@ class Draw:
             ArgumentError: the device does not hold the key.
         """
         holders = self._site.holders
-        if holder not in holders:
-            raise ArgumentError("holder", holder, f"one of {', '.join(holders)}")
+        one_of(holders).check("holder", holder)
         with tf.device(holder):
             if self._dtype == tf.int64:
                 pairs = self._site.pairs_on(holder)

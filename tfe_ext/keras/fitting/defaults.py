@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from extensions.runs.config import Kind, TrainConfig
 from extensions.runs.config.scripts import settings_of
 from tfe_ext.keras.averaging import MeanOfIterates
@@ -91,7 +91,7 @@ def defaults(
     """
     if parties != ABY3Ring.parties:
         raise ArgumentError("parties", parties, f"{ABY3Ring.parties}, the servers of ABY3")
-    check_count("columns", columns, 1)
+    Whole(1).check("columns", columns)
     config = settings_of(
         kind,
         records=records,

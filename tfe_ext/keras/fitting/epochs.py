@@ -10,6 +10,7 @@ from tf_keras import callbacks as keras
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
+from extensions.rules import Whole
 from tfe_ext.keras.counting import Count
 from tfe_ext.keras.fitting.training import Training
 
@@ -38,8 +39,7 @@ class Epochs:
     sample_rate: float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.initial_step <= self.steps:
-            raise ArgumentError("initial_step", self.initial_step, f"in 0..{self.steps}")
+        Whole(0, self.steps).check("initial_step", self.initial_step)
 
     @functools.cached_property
     def ends(self) -> list[int]:
@@ -76,7 +76,8 @@ class Validation:
     def __post_init__(self) -> None:
         one = self.frequency
         if min([one] if isinstance(one, int) else one, default=1) < 1:
-            raise ArgumentError("validation_freq", one, "at least 1, or numbers of epochs from 1")
+            allowed = "at least 1, or numbers of epochs from 1"
+            raise ArgumentError("validation_freq", one, allowed, code="range")
 
     def due(self, epoch: int) -> Count | None:
         """Returns what is counted at the end of an epoch, numbered from 0, if anything."""
@@ -214,9 +215,11 @@ def _epsilon(ledger: Ledger, delta: float) -> float:
 
 def _check_callback(callback: Any) -> None:
     if not isinstance(callback, keras.Callback):
-        raise ArgumentError("callbacks", type(callback).__name__, "tf_keras.callbacks.Callback")
+        allowed = "tf_keras.callbacks.Callback"
+        raise ArgumentError("callbacks", type(callback).__name__, allowed, code="type")
     advice = next((text for kind, text in _UNFIT.items() if isinstance(callback, kind)), None)
     if getattr(callback, "restore_best_weights", False):
         advice = "Call self.model.save_shares(folder) in on_epoch_end; restore_best_weights opens."
     if advice is not None:
-        raise ArgumentError("callbacks", type(callback).__name__, "such as open no weights", advice)
+        allowed = "a callback that opens no weights"
+        raise ArgumentError("callbacks", type(callback).__name__, allowed, advice)

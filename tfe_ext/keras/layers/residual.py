@@ -50,7 +50,8 @@ class Residual(Layer):
             raise ArgumentError(
                 f"layers of {self.name}",
                 f"records of {[*input_shape[1:]]} to {shape[1:]}",
-                "such that return records as they take them, for the sum",
+                "layers that return records of the shape they take, for the sum",
+                code="shape",
             )
         self.built = True
 

@@ -1,6 +1,6 @@
 """Where the rows of a step come from: from owners who sample in private, or from shares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -190,7 +190,7 @@ def check_shared(x: Replicated, y: Replicated, network: Network) -> tuple[Replic
     flat = x.reshape(rows, -1)
     for name, share, width in (("x", flat, network.widths[0]), ("y", y, network.widths[-1])):
         if rows == 0 or share.shape != (rows, width):
-            raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})")
+            raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})", code="shape")
     return flat, y
 
 
@@ -226,21 +226,29 @@ def check_owners(
             "dictionaries of each owner's records by its name",
             'For records of the first server: x={"server0": features}, y={"server0": labels}, or '
             'x={"server0": dataset}.',
+            code="type",
         )
     labelled = [name for name in x if not is_dataset(x[name])]
     if labelled != list(y):
         raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(labelled)}")
-    players = [player.name for player in tfe.get_config().players]
+    check_players("x", x)
     options: dict[str, Any] = {"frac_bits": frac_bits, "max_feature_norm": max_feature_norm}
     checked: dict[str, Own] = {}
     for name in x:
-        if name not in players:
-            raise ArgumentError("x", f"of {name}", f"of players, {', '.join(players)}")
         if is_dataset(x[name]):
             checked[name] = read(name, x[name], network, **options)
         else:
             checked[name] = _check_arrays(name, x[name], y[name], network, **options)
     return checked
+
+
+def check_players(argument: str, owners: Iterable[str]) -> None:
+    """Raises ArgumentError unless all owners are players of the configuration."""
+    players = [player.name for player in tfe.get_config().players]
+    for name in owners:
+        if name not in players:
+            allowed = f"of players, {', '.join(players)}"
+            raise ArgumentError(argument, f"of {name}", allowed, code="choice")
 
 
 def _check_arrays(
@@ -264,11 +272,9 @@ def _check_arrays(
         error.add_note(f"These are the records of {name}.")
         raise
     if own.features.shape[1] != network.widths[0]:
-        raise ArgumentError(
-            "x",
-            f"{own.features.shape[1]} features at {name}",
-            f"{network.widths[0]}, as in the model's first layer",
-        )
+        given = f"{own.features.shape[1]} features at {name}"
+        allowed = f"{network.widths[0]}, as in the model's first layer"
+        raise ArgumentError("x", given, allowed, code="shape")
     return own
 
 
@@ -284,6 +290,7 @@ def _as_arrays(
             f"{type(x).__name__}, {type(y).__name__} of {name}",
             "arrays of numbers in the clear, which are shared from their owner's device",
             str(error),
+            code="type",
         ) from error
 
 

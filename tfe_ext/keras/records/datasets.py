@@ -96,9 +96,8 @@ def _place_of(name: str, dataset: tf.data.Dataset, device: str) -> str:
     """Returns the device on which the dataset lies: its owner's, or one that is no player's."""
     variant = dataset._variant_tensor
     if not tf.is_tensor(variant) or not hasattr(variant, "backing_device"):
-        raise ArgumentError(
-            "x", f"a dataset of {name} made within a function", "one made outside of any"
-        )
+        given = f"a dataset of {name} made within a function"
+        raise ArgumentError("x", given, "one made outside of functions")
     place: str = variant.backing_device
     others = {player.device_name: player.name for player in tfe.get_config().players}
     if place != device and place in others:
@@ -119,18 +118,17 @@ def _records_of(name: str, dataset: tf.data.Dataset, network: Network) -> tf.dat
             "x",
             f"a dataset of {name} with repeat()",
             "one that gives each record once",
-            "A record that comes several times counts several times. Say epochs= instead.",
+            "A record that comes several times counts several times. Give {epochs} instead.",
         )
     if not isinstance(spec, tuple) or len(spec) != 2 or not all(map(_is_numeric, spec)):
-        raise ArgumentError("x", f"{spec} of {name}", _PAIR)
+        raise ArgumentError("x", f"{spec} of {name}", _PAIR, code="type")
     x, _ = shapes = [part.shape for part in spec]
     if _size(x) == width:
         return dataset
     if x.rank and _size(x[1:]) == width and all(shape.rank for shape in shapes):
         return dataset.unbatch()
-    raise ArgumentError(
-        "x", f"elements of shape {x} of {name}", f"of {width} features, or batches of such"
-    )
+    allowed = f"of {width} features, or batches of such"
+    raise ArgumentError("x", f"elements of shape {x} of {name}", allowed, code="shape")
 
 
 def _everything(name: str, dataset: tf.data.Dataset) -> Any:
@@ -141,11 +139,8 @@ def _everything(name: str, dataset: tf.data.Dataset) -> Any:
     try:
         return whole.get_single_element()
     except tf.errors.InvalidArgumentError as error:
-        raise ArgumentError(
-            "x",
-            f"a dataset of {name} that cannot be read",
-            "of at least one record, all of one shape",
-        ) from error
+        given, allowed = f"a dataset of {name}", "of at least one record, all of one shape"
+        raise ArgumentError("x", given, allowed, code="shape") from error
 
 
 def _targets(name: str, y: tf.Tensor, rows: int, classes: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -156,7 +151,8 @@ def _targets(name: str, y: tf.Tensor, rows: int, classes: int) -> tuple[tf.Tenso
         return tf.one_hot(tf.cast(labels, tf.int64), classes, dtype=tf.float64), known
     if y.shape.num_elements() != rows * classes:
         allowed = f"one label, or {classes} targets, a record"
-        raise ArgumentError("y", f"labels of shape {y.shape[1:]} of {name}", allowed)
+        given = f"labels of shape {y.shape[1:]} of {name}"
+        raise ArgumentError("y", given, allowed, code="shape")
     targets = tf.reshape(y, [-1, classes])
     return targets, tf.reduce_all((targets >= 0.0) & (targets <= 1.0), axis=1)
 
@@ -170,7 +166,10 @@ def _raise_for(name: str, checks: dict[str, tf.Tensor]) -> None:
     for wrong, holds in checks.items():
         if not tf.reduce_all(holds):
             row = int(tf.argmin(tf.cast(holds, tf.int32)))
-            raise ArgumentError("x", f"a dataset of {name} with {wrong}", "without", f"Row {row}.")
+            given = f"a dataset of {name} with {wrong}"
+            raise ArgumentError(
+                "x", given, "a dataset without such rows", f"Row {row}.", code="data"
+            )
 
 
 def _with_inputs(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from tfe_ext.aby3.protocol import ABY3
+from extensions.rules import POSITIVE
+from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.shares import Replicated
-
-import tf_encrypted as tfe
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +54,13 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[VouchedPart, 
         ArgumentError: no private tensors of the current protocol, other shapes, or a bound that is
             not positive.
     """
-    check_positive("max_feature_norm", max_feature_norm)
-    prot = tfe.get_protocol()
-    if not isinstance(prot, ABY3):
-        raise ArgumentError("protocol", type(prot).__name__, "tfe_ext.ABY3")
-    features, targets = share_of(prot.ring, x, "x"), share_of(prot.ring, y, "y")
+    POSITIVE.check("max_feature_norm", max_feature_norm)
+    ring = current_protocol().ring
+    features, targets = share_of(ring, x, "x"), share_of(ring, y, "y")
     rows = features.shape[0] if features.shape else 0
     if rows == 0 or len(targets.shape) != 2 or targets.shape[0] != rows:
-        shapes = features.shape, targets.shape
-        raise ArgumentError("x, y", shapes, "shapes (records, ...) and (records, classes)")
+        shapes, allowed = (features.shape, targets.shape), "(records, ...) and (records, classes)"
+        raise ArgumentError("x, y", shapes, allowed, code="shape")
     records = VouchedRecords(features.reshape(rows, -1), targets, max_feature_norm)
     return VouchedPart(records, "x"), VouchedPart(records, "y")
 
@@ -90,9 +86,9 @@ def records_of(x: Any, y: Any, max_feature_norm: float) -> VouchedRecords:
             "x, y",
             given,
             "each owner's records by its name, or both tensors that one call of vouch_for returned",
-            "What is made of records under encryption may mix them or scale them. For private "
-            "tensors state what cannot be checked: tfe_ext.keras.vouch_for(x, y, "
-            "max_feature_norm=...).",
+            "An operation on encrypted records may mix them or scale them. For private tensors "
+            "declare what cannot be checked: tfe_ext.keras.vouch_for(x, y, max_feature_norm=...).",
+            code="type",
         )
     records = parts[0].records
     if records.max_feature_norm > max_feature_norm:
@@ -101,5 +97,6 @@ def records_of(x: Any, y: Any, max_feature_norm: float) -> VouchedRecords:
             max_feature_norm,
             f"at least {records.max_feature_norm:g}, which was vouched for",
             "Give the optimizer the same bound.",
+            code="range",
         )
     return records

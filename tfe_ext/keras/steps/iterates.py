@@ -74,7 +74,7 @@ class Iterates:
             columns = [[own[key] for own in parts if key in own] for key in keys]
             given = [{tuple(part.shape) for part in column} for column in columns]
             if given != [{shape} for shape in self._shapes]:
-                raise ArgumentError("shares", given, f"of shapes {self._shapes}")
+                raise ArgumentError("shares", given, f"of shapes {self._shapes}", code="shape")
             self._keep(name, columns)
 
     def _keep(self, name: str, columns: Sequence[Sequence[Any]]) -> None:

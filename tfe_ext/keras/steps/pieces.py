@@ -6,12 +6,12 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, pieces_of
 from extensions.ring.interface import NoiseSource
+from extensions.rules import Whole
 from tfe_ext.costs.cost import Cost
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords, Records
@@ -48,11 +48,10 @@ class Pieces:
         """
         if most is None:
             return None
-        check_count("physical_rows", most, 1)
+        Whole(1).check("physical_rows", most)
         if not isinstance(records, OwnersRecords):
-            raise ArgumentError(
-                "physical_rows", most, "None for records that are shared already, as one batch"
-            )
+            allowed = "None for records that are shared already, as one batch"
+            raise ArgumentError("physical_rows", most, allowed)
         count = pieces_of(rows, most)
         return cls(records, count, tuple(-(-n // count) for n in rows)) if count > 1 else None
 

@@ -42,7 +42,7 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
     """
     features = chain.network.widths[0]
     if x.shape[1:] != (features,):
-        raise ArgumentError("x", x.shape, f"(rows, {features})")
+        raise ArgumentError("x", x.shape, f"(rows, {features})", code="shape")
     logits: Share = forward(ring, chain.network, parameters_of(ring, chain), x).logits
     return logits
 

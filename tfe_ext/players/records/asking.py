@@ -45,12 +45,13 @@ class FarOwner:
             (said,) = tf.raw_ops.PyFunc(input=given, token=ASK, Tout=[tf.string])
         answer: dict[str, Any] = json.loads(said.numpy())
         if "none" in answer:
-            advice = f"Start it with --records: pea players --player {self.name} --records PATH."
+            advice = "Start it by `pea players` with its owner's {records}."
             raise ArgumentError("players", f"{self.name} without records", "owners", advice)
         if (refused := answer.get("refused")) is not None:
-            advice = f"The reason is in the output of player {self.name}."
             text = f"refused by player {self.name}"
-            raise ArgumentError(refused["name"], text, refused["rule"], advice)
+            advice = f"The reason is in the output of player {self.name}."
+            name, rule, code = (refused[each] for each in ("name", "rule", "code"))
+            raise ArgumentError(name, text, rule, advice, code=code)
         return answer
 
     def take(self, name: str) -> tf.Tensor:

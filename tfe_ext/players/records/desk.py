@@ -70,11 +70,12 @@ class Desk:
         return self._shelf.arrays.get(name.decode(), np.zeros(0, dtype=np.int64))
 
     def _refusal(self, what: Any, error: Exception) -> dict[str, str]:
-        """What a client hears of an error, after the operator heard all of it."""
+        """What a client hears of an error, whose rule tells no value; the operator hears all."""
         self._tell(f"refused: {type(error).__name__}: {error}")
         if isinstance(error, ArgumentError) and what in (*self.told, *ON_THE_SHELF):
-            return {"name": error.argument, "rule": str(error.rule)}  # no rule tells a value
-        return {"name": "budget" if what in ("reserve", "spend") else "request", "rule": NOT_SAID}
+            return {"name": error.argument, "rule": str(error.rule), "code": error.code}
+        name = "budget" if what in ("reserve", "spend") else "request"
+        return {"name": name, "rule": NOT_SAID, "code": "value"}
 
 
 def open_desk(desk: Desk) -> None:

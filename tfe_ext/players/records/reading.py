@@ -1,4 +1,4 @@
-"""From an owner's own settings to the records that its player holds: `pea players --records`."""
+"""From an owner's own settings to the records that its player holds, for `pea players`."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,14 +49,15 @@ class Own:
                 players, or a player that owns none.
         """
         if player is not None and player not in SERVERS:
-            allowed = f"left out with player {player}, but for {', '.join(SERVERS)}"
-            raise ArgumentError("records", str(self.records), allowed, "Servers are the owners.")
+            given, rule = str(self.records), f"with {{player={player}}}"
+            advice = f"Only {', '.join(SERVERS)} have owners."
+            raise ArgumentError("records", given, rule, advice, code="conflict")
         if player is not None:
             return {player: self._held(self.records)}
         if not self.records.is_dir():
             allowed = "the folder of all players' files that `pea split` wrote"
-            advice = "Or start one player, with --player NAME."
-            raise ArgumentError("records", str(self.records), allowed, advice)
+            advice = "Or start one player with {player}."
+            raise ArgumentError("records", str(self.records), allowed, advice, code="file")
         paths = [self.records / f"party-{rank}.npz" for rank in range(len(SERVERS))]
         held = {name: self._held(path) for name, path in zip(SERVERS, paths, strict=True)}
         check_apart([each.ledger for each in held.values()])
@@ -65,7 +66,7 @@ class Own:
     def _held(self, records: Path) -> Held:
         if self.features is None and self.extraction.weights is not None:
             given = str(self.extraction.weights)
-            raise ArgumentError("weights", given, "left out without --features")
+            raise ArgumentError("weights", given, "without {features}", code="conflict")
         source = own_records(records, self.table, self.classes)
         extraction = replace(self.extraction, features=self.features or TrainConfig.features)
         split: Split

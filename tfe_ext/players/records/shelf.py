@@ -50,11 +50,11 @@ def get(folder: Path, rank: int) -> dict[str, Any]:
         found = read_npz(path)
     except ValueError as error:
         allowed = "a file that save_shares wrote"
-        raise ArgumentError("folder", str(path), allowed, str(error)) from error
+        raise ArgumentError("folder", str(path), allowed, str(error), code="file") from error
     own = np.asarray(found.pop(RANK, rank)).tolist()
     if own != rank:
         given = f"{path}, the share of server {own}"
-        raise ArgumentError("folder", given, f"the share of server {rank}")
+        raise ArgumentError("folder", given, f"the share of server {rank}", code="file")
     return found
 
 
@@ -97,7 +97,7 @@ class Shelf:
             return self._get(**fields)
         party = self._party
         if keeper != self._keeper or party is None:
-            raise ArgumentError("run", "another", "the one that began last", "Start anew.")
+            raise ArgumentError("run", "another", "the one that began last", "Start again.")
         asked: dict[str, Callable[..., Any]] = {
             "check": party.check,
             "settle": partial(self._settle, party),

@@ -108,7 +108,7 @@ class Links:
         except OSError as error:
             place = f"{self._here}:{port}"
             allowed = "a port that is free on this host"
-            advice = f"{error}. End what has it, such as a client of before that was only stopped."
+            advice = f"{error}. End what has it, such as an earlier client that was only stopped."
             raise ArgumentError("players", place, allowed, advice) from error
 
     @contextmanager

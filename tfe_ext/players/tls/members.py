@@ -15,7 +15,7 @@ def members_of(local: Local, players: Mapping[str, str]) -> dict[str, Member]:
         ArgumentError: this host is no server or client, or a player is no server.
     """
     if local.member.role not in ROLES:
-        raise ArgumentError("key", local.member.name, "that of a server or client")
+        raise ArgumentError("key", local.member.name, "the key of a server or client")
     servers = {one.name: one for one in local.federation.members if one.role == "server"}
     if missing := [name for name in players if name not in servers]:
         listed = ", ".join(servers) or "nobody"
