@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from crypten_ext.pencil.terms import Offer
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger, check_target
 from extensions.privacy.planning import Phase, Target, plan
-from extensions.privacy.sampling import capacity, check_sample_rate
-from extensions.protocols.settings import TRAINING
+from extensions.privacy.sampling import capacity
+from extensions.protocols.settings import DELTA, TRAINING
+from extensions.rules import PART, Whole, check_fields
 from extensions.runs.budget import Account as AccountOfRecords
 from extensions.runs.budget import Entry, Reservations, followed, read, update
 from extensions.transport import Member
@@ -43,17 +44,13 @@ class Budget:
     """
 
     epsilon: float
-    delta: float
-    steps: int
-    sample_rate: float
+    delta: Annotated[float, DELTA]
+    steps: Annotated[int, Whole(1)]
+    sample_rate: Annotated[float, PART]
 
     def __post_init__(self) -> None:
         check_target(self.epsilon, advice="More protects nothing.")
-        if not 0.0 < self.delta < 1.0:
-            raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
-        if self.steps < 1:
-            raise ArgumentError("steps", self.steps, "at least 1")
-        check_sample_rate(self.sample_rate)
+        check_fields(self)
 
 
 class Account:

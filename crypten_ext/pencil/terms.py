@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Self, get_type_hints
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.losses import LOSSES, Loss
@@ -15,8 +14,10 @@ from extensions.network.spec import ModelSpec
 from extensions.network.stages.stage import Activation
 from extensions.owners.data import Labels
 from extensions.privacy.sampling import OwnRecords, check_records
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
-from extensions.ring.fixed_point import Reals, check_frac_bits
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.settings import Training
+from extensions.ring.fixed_point import MAX_FRAC_BITS, MIN_FRAC_BITS, Reals
+from extensions.rules import POSITIVE, Whole, check_fields, one_of
 
 MESSAGE_BYTES = 4096
 _MOST_FEATURES, _MOST_CLASSES = 1 << 16, 1 << 10
@@ -44,7 +45,7 @@ class _Said:
         """
         try:
             found: Any = json.loads(message)
-            kinds = {field.name: field.type for field in fields(cls)}  # type: ignore[arg-type]
+            kinds = get_type_hints(cls)
             if not isinstance(found, Mapping) or set(found) != set(kinds):
                 raise ValueError("other fields")
             values = {name: _KINDS[kinds[name]](found[name]) for name in kinds}
@@ -74,7 +75,7 @@ def _whole(value: object) -> int:
     return value
 
 
-_KINDS: dict[Any, Any] = {"str": _text, "Loss": _text, "float": _number, "int": _whole}
+_KINDS: dict[Any, Any] = {str: _text, Loss: _text, float: _number, int: _whole}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,23 +96,15 @@ class Terms(_Said):
     """
 
     model: str
-    features: int
-    classes: int
-    loss: Loss = "sigmoid"
-    frac_bits: int = 16
-    max_grad_norm: float = 1.0
-    max_feature_norm: float = 1.0
+    features: Annotated[int, Whole(1, _MOST_FEATURES)]
+    classes: Annotated[int, Whole(1, _MOST_CLASSES)]
+    loss: Annotated[Loss, one_of(loss for loss in LOSSES if loss != "least-squares")] = "sigmoid"
+    frac_bits: Annotated[int, Whole(MIN_FRAC_BITS, MAX_FRAC_BITS)] = 16
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
+    max_feature_norm: Annotated[float, POSITIVE] = 1.0
 
     def __post_init__(self) -> None:
-        for name, most in (("features", _MOST_FEATURES), ("classes", _MOST_CLASSES)):
-            if not 1 <= (value := getattr(self, name)) <= most:
-                raise ArgumentError(name, value, f"in 1..{most}")
-        if self.loss not in LOSSES or self.loss == "least-squares":
-            allowed = [loss for loss in LOSSES if loss != "least-squares"]
-            raise ArgumentError("loss", self.loss, f"one of {allowed}")
-        check_frac_bits(self.frac_bits)
-        for name in ("max_grad_norm", "max_feature_norm"):
-            check_positive(name, getattr(self, name))
+        check_fields(self)
         if (count := self.spec.parameters) > _MOST_WEIGHTS:  # refuses unknown models, too
             fewer = f"a model of at most {_MOST_WEIGHTS} weights and biases"
             raise ArgumentError("model", f"{self.model}, of {count}", fewer)
@@ -162,20 +155,25 @@ class Terms(_Said):
         Raises:
             ArgumentError: the step's integers do not fit the ring.
         """
-        return StepPlan(
+        training = self.training(offer.noise_multiplier)
+        return StepPlan.of(
+            training,
             frac_bits=self.frac_bits,
             layers=self.network.shapes(
                 max_feature_norm=self.max_feature_norm,
-                max_weight_norm=DEFAULT_WEIGHT_NORM,
+                max_weight_norm=training.max_weight_norm,
                 max_grad_norm=self.max_grad_norm,
             ),
             rows=offer.rows,
             learning_rate=1.0,
             expected_batch_size=1.0,
-            max_grad_norm=self.max_grad_norm,
-            noise_multiplier=offer.noise_multiplier,
             parties=2,
         )
+
+    def training(self, noise_multiplier: float) -> Training:
+        """Returns what is said of a training, with a data owner's noise."""
+        told = {name: value for name, value in vars(self).items() if name != "features"}
+        return Training(**told, noise_multiplier=noise_multiplier, parties=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,15 +191,13 @@ class Offer(_Said):
         ArgumentError: a value out of range.
     """
 
-    rows: int
-    expected: float
+    rows: Annotated[int, Whole(1, 1 << 20, "in 1..2^20")]
+    expected: Annotated[float, POSITIVE]
     noise_multiplier: float
     steps: int
     problem: str = ""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rows <= 1 << 20:
-            raise ArgumentError("rows", self.rows, "in 1..2^20")
-        check_positive("expected", self.expected)
+        check_fields(self)
         if not self.problem:
-            check_positive("noise_multiplier", self.noise_multiplier)
+            POSITIVE.check("noise_multiplier", self.noise_multiplier)
