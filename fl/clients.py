@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import Between, Whole
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -61,10 +61,10 @@ class LocalSGD:
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in (("local_epochs", self.epochs), ("batch_size", self.batch_size)):
-            if value is not None:
-                check_count(name, value, 1)
-        check_rate(self.lr)
+        Whole(1).check("local_epochs", self.epochs)
+        if self.batch_size is not None:
+            Whole(1).check("batch_size", self.batch_size)
+        RATE.check("lr", self.lr)
 
     def step(self, records: int) -> int:
         """Returns how many of so many records are in a step, the last of an epoch left aside."""
@@ -95,11 +95,13 @@ class LocalSGD:
                             parameter.add_(parameter.grad, alpha=-self.lr)
 
 
-def check_rate(lr: float) -> None:
-    """Raises ArgumentError unless a learning rate is positive, and finite in single precision."""
-    check_positive("lr", lr)
-    if lr > (most := float(np.finfo(np.float32).max)):
-        raise ArgumentError("lr", lr, f"at most {most:.3g}, as far as single precision goes")
+RATE = Between(
+    0.0,
+    float(np.finfo(np.float32).max),
+    above=True,
+    words="positive, and finite in single precision",
+)
+"""What a learning rate must be."""
 
 
 @contextmanager
@@ -113,8 +115,8 @@ def trainable(model: nn.Module, records: int) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError, IndexError) as error:
         allowed = f"one that trains, with its loss, on a step of {records} records: {error}"
-        advice = "BatchNorm needs two records in every step: take GroupNorm, or another batch."
-        raise ArgumentError("model", type(model).__name__, allowed, advice) from error
+        hint = "BatchNorm needs two records in every step: take GroupNorm, or another batch."
+        raise ArgumentError("model", type(model).__name__, allowed, hint) from error
 
 
 def seed_generators(device: torch.device, seed: int) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from extensions.checks import check_positive
 from extensions.errors import MessageError, UpdateError
+from extensions.rules import POSITIVE
 from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.round.messages import SERVER, Message, Value
@@ -29,7 +29,7 @@ class PlainAggregator(Aggregator):
     min_clients = 1
 
     def __init__(self, *, timeout: float = 60.0) -> None:
-        check_positive("timeout", timeout)
+        POSITIVE.check("timeout", timeout)
         self.timeout = timeout
 
     def server(self, round: Round) -> Machine:

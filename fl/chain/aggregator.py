@@ -1,10 +1,10 @@
 """Chained aggregation: a masked sum goes from client to client, and comes back to the server."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from extensions.checks import check_count, check_positive, is_whole
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE, Whole, one_of
 from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
 from fl.chain.equations import known_sums
@@ -108,15 +108,14 @@ class ChainAggregator(Aggregator):
         timeout: float = 60.0,
         led_by: LedBy = "server",
     ) -> None:
-        check_count("chains", chains, 1)
-        if not is_whole(edges, range(chains + 1)):
-            raise ArgumentError("edges", edges, f"in 0..{chains}", "Each needs a chain.")
-        if led_by not in get_args(LedBy):
-            raise ArgumentError("led_by", led_by, f"one of {get_args(LedBy)}")
+        Whole(1).check("chains", chains)
+        Whole(0, chains).check("edges", edges, "Each needs a chain.")
+        one_of(LedBy).check("led_by", led_by)
         if led_by == "client" and edges:
-            raise ArgumentError("edges", edges, "0 where a client leads", "It merges the chains.")
-        check_positive("time_limit", time_limit)
-        check_positive("timeout", timeout)
+            rule, hint = "0 with {led_by=client}", "That client merges the chains."
+            raise ArgumentError("edges", edges, rule, hint, code="range")
+        POSITIVE.check("time_limit", time_limit)
+        POSITIVE.check("timeout", timeout)
         self.fixed_point: FixedPoint = fixed_point or FixedPoint()
         self.chains = chains
         self.edges = tuple(SERVER - 1 - edge for edge in range(edges))

@@ -12,8 +12,8 @@ Source:
 import math
 from collections.abc import Collection, Mapping
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from fl.chain.client import Neighbours
 
 
@@ -27,9 +27,9 @@ def flooded(links: Mapping[int, Collection[int]], hops: int) -> Neighbours:
     Raises:
         ArgumentError: no hop, or a link to a client that is not in `links`.
     """
-    check_count("hops", hops, 1)
+    Whole(1).check("hops", hops)
     if unknown := {k for own in links.values() for k in own} - links.keys():
-        raise ArgumentError("links", sorted(unknown), f"to clients {sorted(links)}")
+        raise ArgumentError("links", sorted(unknown), f"among clients {sorted(links)}")
 
     def reached(client: int) -> Collection[int]:
         found = {client}
@@ -50,8 +50,7 @@ def nearest(places: Mapping[int, tuple[float, float]], number: int) -> Neighbour
     Raises:
         ArgumentError: fewer than one, or as many as there are clients.
     """
-    if not 1 <= number < len(places):
-        raise ArgumentError("number", number, f"in 1..{len(places) - 1}")
+    Whole(1, len(places) - 1).check("number", number)
 
     def near(client: int) -> Collection[int]:
         others = [k for k in places if k != client]

@@ -7,8 +7,8 @@
     # client_app.py
     app = fl.flower.client_app(**settings, records=load, train=train)
 
-A SuperNode's ``--node-config`` says ``fl-peers``, a folder with the public keys ``0.pub``, ... of
-all clients, and ``fl-key``, the file of its private one, which may be the key by which the
+The node configuration of a SuperNode says ``fl-peers``, a folder with the public keys ``0.pub``,
+... of all clients, and ``fl-key``, the file of its private one, which may be the key by which the
 SuperLink authenticates it; the run's configuration has ``fl-peers`` for the server. Import this
 module by its name: ``import fl.flower``.
 """

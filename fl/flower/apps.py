@@ -123,7 +123,9 @@ def client_app(
         if keys is not None and keys.private is not None:
             number = keys.own()
         if not isinstance(number, int):
-            raise ArgumentError(PARTITION, number, f"the client's number, or a key as {KEY}")
+            raise ArgumentError(
+                PARTITION, number, "the client's number", f"Or give a key as {KEY}."
+            )
         client = made(
             number,
             lambda: RemoteClient(

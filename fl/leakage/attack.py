@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE
 from fl.round.machines import Vector
 
 NO_LEAK = 0.15
@@ -80,7 +80,7 @@ def attack(
     Returns:
         None if there is no reading.
     """
-    check_positive("lr", lr)
+    POSITIVE.check("lr", lr)
     found: list[Reconstruction] = []
     for update, seed in itertools.product(updates, range(tries)):
         found.append(
@@ -122,7 +122,8 @@ def deep_leakage(
     model = copy.deepcopy(model).double()
     size = sum(parameter.numel() for parameter in model.parameters())
     if gradient.shape != (size,):
-        raise ArgumentError("gradient", gradient.shape, f"of shape ({size},), as the parameters")
+        rule = f"of shape ({size},), as the parameters"
+        raise ArgumentError("gradient", gradient.shape, rule, code="shape")
     target = torch.from_numpy(np.asarray(gradient, dtype=np.float64))
     draws = torch.Generator().manual_seed(seed)
     record = torch.randn((1, *shape), generator=draws, dtype=torch.float64).requires_grad_()

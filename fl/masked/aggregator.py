@@ -5,8 +5,8 @@ from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE, Between, Whole
 from fl.masked.client import MaskedClient
 from fl.masked.lanes import check_lanes, pack
 from fl.masked.server import MaskedServer
@@ -134,12 +134,11 @@ class MaskedAggregator(Aggregator):
         lanes: int = 1,
         identities: Identities | None = None,
     ) -> None:
-        if not 0.5 <= threshold < 1.0:
-            advice = "With less, a lying server could get an update."
-            raise ArgumentError("threshold", threshold, "in 1/2..1, without 1", advice)
-        check_positive("timeout", timeout)
-        check_count("min_clients", min_clients, 2)
-        check_count("colluders", colluders, 0)
+        hint = "With less, a lying server could get an update."
+        Between(0.5, 1.0, below=True).check("threshold", threshold, hint)
+        POSITIVE.check("timeout", timeout)
+        Whole(2).check("min_clients", min_clients)
+        Whole(0).check("colluders", colluders)
         self.threshold = threshold
         self.fixed_point: FixedPoint = fixed_point
         self.timeout = timeout
@@ -188,12 +187,12 @@ class MaskedAggregator(Aggregator):
         curious = sparse and self.graph is not None and self.graph.against == "curious"
         most = t - 2 if curious else _withstood(clients, t)
         if (siding := self.siding(_size(round))) > most:
-            allowed = f"at most {most} in a round of {clients} clients, of which {t} must stay"
-            advice = "Take more clients, or a higher threshold."
+            rule = f"at most {most} in a round of {clients} clients, of which {t} must stay"
+            hint = "Take more clients, or a higher {threshold}."
             if self.graph is None or siding == self.colluders:
-                raise ArgumentError("colluders", siding, allowed, advice)
-            allowed += f", and not {siding}"
-            raise ArgumentError("corrupt", self.graph.corrupt, allowed, advice)
+                raise ArgumentError("colluders", siding, rule, hint, code="range")
+            rule = f"a share of {rule}, and not {siding}"
+            raise ArgumentError("corrupt", self.graph.corrupt, rule, hint, code="range")
 
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if no sum of updates with these weights leaves its lane."""

@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from extensions.checks import is_whole
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from fl.round.quantization import FixedPoint, RingVector
 
 
@@ -21,9 +21,7 @@ def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -
     Raises:
         ArgumentError: one could.
     """
-    if not is_whole(lanes, range(1, fixed_point.bits // 2 + 1)):
-        allowed = f"in 1..{fixed_point.bits // 2} in a ring of {fixed_point.bits} bits"
-        raise ArgumentError("lanes", lanes, allowed)
+    Whole(1, fixed_point.bits // 2).check("lanes", lanes)
     width = fixed_point.bits // lanes
     largest = sum(math.ldexp(fixed_point.clip * w, fixed_point.frac_bits) for w in weights)
     if lanes > 1 and largest + len(weights) >= 2 ** (width - 1):
@@ -32,7 +30,8 @@ def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -
             lanes,
             f"such that a sum of {len(weights)} clients of total weight {sum(weights)} fits "
             f"{width} bits, and not 2^{math.log2(largest) + 1:.1f}",
-            "Lower lanes, frac_bits or the range, or take equal weights or 64 bits.",
+            "Lower {lanes}, {frac_bits} or the range, or take equal weights or 64 bits.",
+            code="range",
         )
 
 

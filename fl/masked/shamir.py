@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 
 PRIME = 2**256 + 297
 """The smallest prime above 2^256: every 32 bytes are an element of the field."""
@@ -38,9 +39,9 @@ def share(secret: bytes, threshold: int, points: Sequence[int]) -> dict[int, byt
             threshold that they cannot reach.
     """
     if len(secret) != SECRET_BYTES:
-        raise ArgumentError("length of the secret", len(secret), f"{SECRET_BYTES} bytes")
-    if not 1 <= threshold <= len(points):
-        raise ArgumentError("threshold", threshold, f"in 1..{len(points)}, the number of points")
+        rule = f"{SECRET_BYTES} bytes"
+        raise ArgumentError("length of the secret", len(secret), rule, code="shape")
+    Whole(1, len(points)).check("threshold", threshold)
     _check_points(points)
     coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
     shares = {}
@@ -65,7 +66,7 @@ def reconstruct(shares: Mapping[int, bytes]) -> bytes | None:
     """
     points = tuple(shares)
     if not points:
-        raise ArgumentError("shares", {}, "at least one")
+        raise ArgumentError("shares", {}, "", code="missing")
     _check_points(points)
     values = (int.from_bytes(data) for data in shares.values())
     weighted = (w * value for w, value in zip(_weights(points), values, strict=True))
@@ -75,7 +76,8 @@ def reconstruct(shares: Mapping[int, bytes]) -> bytes | None:
 
 def _check_points(points: Sequence[int]) -> None:
     if len(set(points)) != len(points) or not all(1 <= x < PRIME for x in points):
-        raise ArgumentError("points", list(points), "distinct and in 1..PRIME - 1")
+        rule = "distinct and in 1..PRIME - 1"
+        raise ArgumentError("points", list(points), rule, code="range")
 
 
 @lru_cache(maxsize=64)

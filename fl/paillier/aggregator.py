@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE, Between
 from fl.paillier.client import Held, PaillierClient
 from fl.paillier.hidden.client import HidingClient
 from fl.paillier.hidden.scale import Model, Scale
@@ -118,7 +118,7 @@ class PaillierAggregator(Aggregator):
 
     def __post_init__(self) -> None:
         check_bits(self.key_bits, insecure_small_key=self.insecure_small_key)
-        check_positive("timeout", self.timeout)
+        POSITIVE.check("timeout", self.timeout)
         self._packing([1, 1])
 
     def parameters(self) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class PaillierAggregator(Aggregator):
 
     def _check_shown(self) -> None:
         if self.hide_model:
-            advice = "fl.FederatedAveraging has one."
-            raise ArgumentError("hide_model", True, "left out where there is no model", advice)
+            rule, hint = "where there is no model", "fl.FederatedAveraging has one."
+            raise ArgumentError("hide_model", True, rule, hint, code="conflict")
 
     def session(
         self,
@@ -210,13 +210,10 @@ class PaillierAggregator(Aggregator):
         """Returns only if a round may be held; with `hide_model` one that has the model's key."""
         super().check_round(round)
         plan = round.plan
-        if self.hide_model and plan is not None and 2 * plan.cohort <= plan.population:
-            raise ArgumentError(
-                "client_fraction",
-                plan.cohort / plan.population,
-                "above 0.5 where the model is hidden",
-                "Any two rounds then have a client in common, who has the key to the model.",
-            )
+        if self.hide_model and plan is not None:
+            hint = "Any two rounds then have a client in common, who has the key to the model."
+            part = plan.cohort / plan.population
+            Between(0.5, 1.0, above=True).check("client_fraction", part, hint)
 
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if no slot of a sum can overflow."""

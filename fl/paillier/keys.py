@@ -73,7 +73,7 @@ class PrivateKey:
         if p == q or not (gmpy2.is_prime(p) and gmpy2.is_prime(q)):
             raise ArgumentError("p, q", "not shown", "two different primes")
         if gmpy2.gcd(mpz(p) * q, (mpz(p) - 1) * (q - 1)) != 1:
-            raise ArgumentError("p, q", "not shown", "such that gcd(p q, (p - 1) (q - 1)) is 1")
+            raise ArgumentError("p, q", "not shown", "so that gcd(p q, (p - 1) (q - 1)) is 1")
 
     @cached_property
     def public(self) -> PublicKey:
@@ -114,7 +114,8 @@ def check_bits(bits: int, *, insecure_small_key: bool) -> None:
             "key_bits",
             bits,
             f"a multiple of 16 in {least}..{LARGEST_BITS}",
-            "" if insecure_small_key else "For experiments: insecure_small_key=True.",
+            "" if insecure_small_key else "For experiments take {insecure_small_key=True}.",
+            code="range",
         )
 
 

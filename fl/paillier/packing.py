@@ -61,7 +61,8 @@ class Packing:
                 key_bits,
                 f"more than {_slot_bits(limit)}, the bits of a sum of {len(weights)} clients of "
                 f"total weight {sum(weights)}",
-                "Raise it, or lower frac_bits or clip.",
+                "Raise it, or lower {frac_bits} or the range of the fixed point.",
+                code="range",
             )
         return cls(limit, room if packed else 1)
 
@@ -87,7 +88,8 @@ class Packing:
             ArgumentError: a value beyond the limit.
         """
         if values.size and max(-int(values.min()), int(values.max())) > self.limit:
-            raise ArgumentError("values", "out of range", f"within +-{self.limit}")
+            rule = f"within +-{self.limit}"
+            raise ArgumentError("values", "out of range", rule, code="range")
         bits, count = self.slot_bits, self.count(values.size)
         padded = np.zeros(count * self.slots, dtype=np.int64)
         padded[: values.size] = values

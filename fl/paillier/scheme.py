@@ -36,11 +36,13 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
             "plaintext",
             f"an integer of {plaintext.bit_length()} bits",
             f"in -(n // 2)..n - 1, for n of {n.bit_length()} bits",
+            code="range",
         )
     if r is None:
         r = _unit(n)
     elif not 0 < (r := _whole("r", r)) < n or gmpy2.gcd(r, n) != 1:
-        raise ArgumentError("r", "out of range", "in 1..n - 1, without a common divisor with n")
+        rule = "in 1..n - 1, without a common divisor with n"
+        raise ArgumentError("r", "out of range", rule, code="range")
     square = public.n_squared
     return int((1 + n * mpz(plaintext)) * gmpy2.powmod(r, n, square) % square)
 
@@ -128,8 +130,8 @@ def _whole(name: str, value: int) -> int:
         return operator.index(value)
     except TypeError as error:
         given = f"a value of type {type(value).__name__}"
-        advice = "For a fraction, take round(value * 2**f) and divide what is decrypted by 2**f."
-        raise ArgumentError(name, given, "an integer", advice) from error
+        hint = "For a fraction, take round(value * 2**f) and divide what is decrypted by 2**f."
+        raise ArgumentError(name, given, "an integer", hint, code="type") from error
 
 
 def _unit(n: int) -> int:

@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE, Between, check_fields
 
 _LARGEST_RATE = 10.0
 _LARGEST_CHANGE = 50.0
@@ -32,19 +33,12 @@ class AdaptiveClipping:
         Andrew, Thakkar, McMahan and Ramaswamy, NeurIPS 2021, Algorithm 1.
     """
 
-    quantile: float = 0.5
-    lr: float = 0.2
-    count_noise: float | None = None
+    quantile: Annotated[float, Between(0.0, 1.0)] = 0.5
+    lr: Annotated[float, Between(0.0, _LARGEST_RATE, above=True)] = 0.2
+    count_noise: Annotated[float | None, POSITIVE] = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.quantile <= 1.0:
-            raise ArgumentError("quantile", self.quantile, "in [0, 1]")
-        check_positive("lr", self.lr)
-        if self.lr > _LARGEST_RATE:
-            advice = "The source takes 0.2."
-            raise ArgumentError("lr", self.lr, f"above 0, at most {_LARGEST_RATE:g}", advice)
-        if self.count_noise is not None:
-            check_positive("count_noise", self.count_noise)
+        check_fields(self)
 
     def noise_of_count(self, expected: float) -> float:
         """Returns the standard deviation of the noise of the count, for so many clients."""
@@ -68,12 +62,9 @@ class AdaptiveClipping:
         count = self.noise_of_count(expected)
         left = 1.0 / noise_multiplier**2 - 1.0 / (2.0 * count) ** 2
         if left <= 0.0:
-            raise ArgumentError(
-                "count_noise",
-                count,
-                f"above noise_multiplier / 2 = {noise_multiplier / 2:g}",
-                "Give it, select more clients, or lower noise_multiplier.",
-            )
+            hint = "Give it, select more clients, or lower {noise_multiplier}."
+            rule = Between(noise_multiplier / 2.0, above=True)
+            raise ArgumentError("count_noise", count, rule, hint)
         return 1.0 / math.sqrt(left)
 
     def next_clip(self, clip: float, within: float) -> float:

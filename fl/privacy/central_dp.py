@@ -5,15 +5,15 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.randomness import SystemSource
+from extensions.rules import POSITIVE, Between, Whole, one_of
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.clipping import NOISE_UNITS, Units, clip_to_grid, norm_of
 from fl.privacy.ledgers import ClientLedgers
@@ -97,12 +97,11 @@ class CentralDP(Mechanism):
         adaptive: AdaptiveClipping | None = None,
         frac_bits: int = 24,
     ) -> None:
-        check_positive("noise_multiplier", noise_multiplier)
-        check_positive("clip", clip)
-        if sampling not in get_args(Sampling):
-            raise ArgumentError("sampling", sampling, f"one of {get_args(Sampling)}")
-        check_count("min_clients", min_clients, 1)
-        check_count("frac_bits", frac_bits, 1)
+        POSITIVE.check("noise_multiplier", noise_multiplier)
+        POSITIVE.check("clip", clip)
+        one_of(Sampling).check("sampling", sampling)
+        Whole(1).check("min_clients", min_clients)
+        Whole(1).check("frac_bits", frac_bits)
         self.noise_multiplier = noise_multiplier
         self.clip = self._initial_clip = float(clip)
         self.sampling = sampling
@@ -114,9 +113,8 @@ class CentralDP(Mechanism):
         self._rate = 0.0
         self._expected = 0.0
         self._idle: frozenset[int] = frozenset()
-        if clip < self._least_clip:
-            allowed = f"at least {self._least_clip:.3g}, so that the grid is finer than the noise"
-            raise ArgumentError("clip", clip, allowed, "Raise clip or frac_bits.")
+        hint = "So the grid is finer than the noise. Raise {clip} or {frac_bits}."
+        Between(self._least_clip).check("clip", clip, hint)
 
     @property
     def _least_clip(self) -> float:
@@ -146,8 +144,7 @@ class CentralDP(Mechanism):
         """
         if self.sampling == "fixed":
             return None
-        if population < self.min_clients:
-            raise ArgumentError("min_clients", self.min_clients, f"at most {population}")
+        Whole(1, population).check("min_clients", self.min_clients)
         self._rate = client_fraction
         drawn = np.flatnonzero(SystemSource().bernoulli(0, client_fraction, population)).tolist()
         rest = sorted(set(range(population)) - set(drawn))
@@ -165,12 +162,13 @@ class CentralDP(Mechanism):
             return
         finest = self._bits if self.adaptive is None else self._frac_bits
         if finest > grid.frac_bits:
-            allowed = f"at most {grid.frac_bits}, those of the aggregator's fixed point"
-            advice = "Rounded to that, updates would exceed the clipping norm."
-            raise ArgumentError("frac_bits", finest, allowed, advice)
+            rule = f"at most {grid.frac_bits}, those of the aggregator's fixed point"
+            hint = "Rounded to that, updates would exceed the clipping norm."
+            raise ArgumentError("frac_bits", finest, rule, hint, code="range")
         if grid.saturation == "error" and self.clip > grid.clip:
-            allowed = f"at most {grid.clip:g}, the range of the aggregator's fixed point"
-            raise ArgumentError("clip", self.clip, allowed, "Widen the range, or lower clip.")
+            rule = f"at most {grid.clip:g}, the range of the aggregator's fixed point"
+            hint = "Widen the range, or lower {clip}."
+            raise ArgumentError("clip", self.clip, rule, hint, code="range")
 
     def cohort(self, selected: int) -> int:
         """Returns `min_clients` where clients are drawn each for itself."""
@@ -189,10 +187,8 @@ class CentralDP(Mechanism):
         self._idle = frozenset({client} if told.get("idle") is True else ())
         if self.adaptive is not None:
             clip = told.get("clip")
-            if not isinstance(clip, float):
-                raise ArgumentError("clip", clip, "a number that the server tells")
-            check_positive("clip", clip)
-            self.clip = clip
+            POSITIVE.check("clip", clip)
+            self.clip = float(clip)
 
     def charge(self, round: Round, population: int) -> None:
         """Records one noisy sum in the ledger, or in those of the selected clients.
@@ -261,9 +257,9 @@ class CentralDP(Mechanism):
             entries = json.loads(state)
             ledger, clip = self.ledger.from_json(entries["ledger"]), float(entries["clip"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ArgumentError("state", state[:80], "what CentralDP.state wrote") from error
+            rule = "what CentralDP.state wrote"
+            raise ArgumentError("state", state[:80], rule, code="file") from error
         if self.adaptive is None and clip != self._initial_clip:
             raise ArgumentError("clip", clip, f"{self._initial_clip:g}, which does not adapt")
-        if not self._least_clip <= clip < math.inf:
-            raise ArgumentError("clip", clip, f"at least {self._least_clip:.3g}, and finite")
+        Between(self._least_clip).check("clip", clip)
         self.ledger, self.clip = ledger, clip

@@ -50,6 +50,9 @@ def bits_for(scale: float, least: float) -> int:
     """
     units = least / scale if scale > 0.0 else math.inf
     if not 0.0 < units < math.inf:
-        allowed = "of a deviation that double precision has"
-        raise ArgumentError("noise", scale, allowed, "Change the norm (clip), or the noise.")
+        rule, hint = (
+            "of a deviation that double precision has",
+            "Change the clipping norm, or the noise.",
+        )
+        raise ArgumentError("noise", scale, rule, hint, code="range")
     return math.ceil(math.log2(units))

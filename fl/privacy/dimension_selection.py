@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 
 _EXP_ERROR = 2.0**-50
 """Relative error of exp in double precision, at most."""
@@ -51,11 +52,10 @@ class DimensionSelection:
 
     def __post_init__(self) -> None:
         if not 1 <= self.top <= self.dimensions // 2:
-            allowed = f"such that the top k are 1..{self.dimensions // 2} of {self.dimensions}"
-            raise ArgumentError("sign_k", self.top / self.dimensions, allowed, "Change sign_k.")
-        if not 1 <= self.selected <= self.top:
-            allowed = f"at most the top k, which are {self.top} dimensions"
-            raise ArgumentError("sign_dim_out", self.selected, allowed, "Raise sign_k or lower it.")
+            rule = f"such that the top k are 1..{self.dimensions // 2} of {self.dimensions}"
+            raise ArgumentError("sign_k", self.top / self.dimensions, rule, code="range")
+        hint = "It is at most the top k. Lower it, or raise {sign_k}."
+        Whole(1, self.top).check("sign_dim_out", self.selected, hint)
 
     @functools.cached_property
     def threshold(self) -> int:

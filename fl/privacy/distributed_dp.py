@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
+from extensions.rules import POSITIVE, Whole
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
@@ -74,8 +74,8 @@ class DistributedDP(Mechanism):
     ledger: ClientLedgers
 
     def __init__(self, *, noise_multiplier: float, clip: float) -> None:
-        check_positive("noise_multiplier", noise_multiplier)
-        check_positive("clip", clip)
+        POSITIVE.check("noise_multiplier", noise_multiplier)
+        POSITIVE.check("clip", clip)
         self.noise_multiplier = noise_multiplier
         self.clip = clip
         self.ledger = ClientLedgers()
@@ -97,32 +97,34 @@ class DistributedDP(Mechanism):
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
         """Returns only if every sum has t - c honest clients, and the grid is fine enough."""
         if self._taken not in (0, aggregator.honest(cohort)):
-            allowed = f"a new one: it is in a run in which {self._taken} clients add its noise"
-            raise ArgumentError("mechanism", type(self).__name__, allowed, "Make one a run.")
+            rule = f"a new one: it is in a run in which {self._taken} clients add its noise"
+            hint = "Make one for each run."
+            raise ArgumentError("mechanism", type(self).__name__, rule, hint)
         self._sharers, grid = aggregator.honest(cohort), aggregator.fixed_point
         if self._sharers < 1 or grid is None:
-            allowed = "one whose server learns sums of many clients alone"
-            advice = (
-                "Take MaskedAggregator, on no graph that the server draws; the server that adds "
-                "noise itself is CentralDP's."
+            rule = "one whose server learns sums of many clients only"
+            hint = (
+                "Take MaskedAggregator, on no graph that the server draws. If the server adds the "
+                "noise itself, take CentralDP."
             )
-            raise ArgumentError("aggregator", type(aggregator).__name__, allowed, advice)
+            raise ArgumentError("aggregator", type(aggregator).__name__, rule, hint)
         self._frac_bits = bits_for(self.share, NOISE_UNITS)
         most = math.floor(grid.bits - 2 - math.log2(grid.clip) - math.log2(cohort))
         if self._frac_bits > most:
             least = 1.01 * math.ldexp(NOISE_UNITS * self.clip / self.share, -most)
-            allowed = f"at least {least:.3g}, for noise on a grid of {most} fractional bits"
-            advice = "Or raise noise_multiplier, or narrow the range."
-            raise ArgumentError("clip", self.clip, allowed, advice)
+            rule = f"at least {least:.3g}, for noise on a grid of {most} fractional bits"
+            hint = "Or raise {noise_multiplier}, or narrow the range."
+            raise ArgumentError("clip", self.clip, rule, hint, code="range")
+        noise = f"noise of deviation {self.share:.3g} a client"
         if self._frac_bits > grid.frac_bits:
-            allowed = f"at least {self._frac_bits} for noise of deviation {self.share:.3g} a client"
-            raise ArgumentError("frac_bits", grid.frac_bits, allowed, "Or raise clip.")
+            rule = f"at least {self._frac_bits} for {noise}"
+            raise ArgumentError("frac_bits", grid.frac_bits, rule, "Or raise {clip}.", code="range")
         if self._leaves(grid.clip, size) > _LEAVES:
             enough = 2.0 ** math.ceil(math.log2(grid.clip))
             while self._leaves(enough, size) > _LEAVES:
                 enough *= 2
-            allowed = f"at least {enough:g} with noise of deviation {self.share:.3g} a client"
-            raise ArgumentError("range", grid.clip, allowed, "Widen that of the fixed point.")
+            rule, hint = f"at least {enough:g} with {noise}", "Widen that of the fixed point."
+            raise ArgumentError("range", grid.clip, rule, hint, code="range")
         self._taken, self._siding = self._sharers, aggregator.siding(cohort)
 
     def _leaves(self, bound: float, size: int) -> float:
@@ -150,8 +152,7 @@ class DistributedDP(Mechanism):
         Raises:
             ArgumentError: no honest client is left, or a delta outside (0, 1).
         """
-        if colluders >= included:
-            raise ArgumentError("colluders", colluders, f"below {included}, those in the sum")
+        Whole(0, included - 1).check("colluders", colluders)
         ledger = Ledger()
         left = (included - colluders) / self._sharers
         for _ in range(rounds):

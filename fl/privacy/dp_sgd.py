@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -14,16 +15,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, nll_loss
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
-from fl.clients import ClientRound, Loss, check_rate, seed_generators, trainable
+from extensions.rules import PART, POSITIVE, Between, Whole, check_fields
+from fl.clients import RATE, ClientRound, Loss, seed_generators, trainable
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.round.machines import Vector
 
 LOG = getLogger(__name__)
 
-_LEAST_NOISE = 2.0**-30
+_NOISE = Between(2.0**-30, words="finite, at least 9.31e-10, so that integers have room for sums")
 """Of noise as wide as 2^10 units the norm is at most 2^41: 2^22 records stay within 64 bits."""
 _LEAST_ROWS, _MOST_VALUES = 64, 2**20
 """Records on which a loss is tried, as many as classes, and values of their outputs."""
@@ -75,24 +76,16 @@ class LocalDPSGD:
         Abadi et al., CCS 2016, Algorithm 1; PEA's DPSGD, for one party alone.
     """
 
-    steps: int
-    sample_rate: float
-    lr: float
-    max_grad_norm: float
-    noise_multiplier: float
+    steps: Annotated[int, Whole(1)]
+    sample_rate: Annotated[float, PART]
+    lr: Annotated[float, RATE]
+    max_grad_norm: Annotated[float, POSITIVE]
+    noise_multiplier: Annotated[float, _NOISE]
     loss: Loss
 
     def __post_init__(self) -> None:
-        check_count("steps", self.steps, 1)
-        check_rate(self.lr)
-        for name in ("max_grad_norm", "noise_multiplier"):
-            check_positive(name, getattr(self, name))
-        if self.noise_multiplier < _LEAST_NOISE:
-            allowed = f"at least {_LEAST_NOISE:.3g}, so that integers have room for sums"
-            raise ArgumentError("noise_multiplier", self.noise_multiplier, allowed)
+        check_fields(self)
         bits_for(self.max_grad_norm * min(1.0, self.noise_multiplier), NOISE_UNITS)
-        if not 0.0 < self.sample_rate <= 1.0:
-            raise ArgumentError("sample_rate", self.sample_rate, "above 0, at most 1")
 
     def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
         """Trains the model in place."""
@@ -155,14 +148,15 @@ class LocalDPSGD:
                     if not usual:  # labels which other losses take
                         continue
                     kinds = f"outputs of shape {tuple(whole.shape)} and labels of type {y.dtype}"
-                    raise ArgumentError("loss", name, f"one that takes {kinds}: {error}") from error
+                    rule = f"one that takes {kinds}: {error}"
+                    raise ArgumentError("loss", name, rule, code="type") from error
                 if not fits:
-                    allowed = "the mean or the sum of what it is of each record, to be one for each"
-                    advice = (
-                        "It divides by something of its batch, as by how many labels it does not "
-                        "ignore. Take reduction='sum', or torch.nn.CrossEntropyLoss(weight=...)."
+                    rule = "the mean or the sum of what it is of each record, to be one for each"
+                    hint = (
+                        "It divides by something of its batch, such as the number of labels that "
+                        "it keeps. Take reduction='sum', or torch.nn.CrossEntropyLoss(weight=...)."
                     )
-                    raise ArgumentError("loss", name, allowed, advice)
+                    raise ArgumentError("loss", name, rule, hint)
                 if device.type != "cpu":  # which would not go on after an error
                     break
                 usual = False

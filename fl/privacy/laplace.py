@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from extensions.errors import ArgumentError
+from extensions.rules import Between
 from fl.privacy.clipping import Units
 
 LAPLACE_TAIL = 700.0
@@ -45,9 +45,7 @@ def discrete_laplace(scale: float, shape: tuple[int, ...]) -> Units:
     Source:
         Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 2.
     """
-    limit = _LARGEST / LAPLACE_TAIL
-    if not 0.0 <= scale < limit:
-        raise ArgumentError("scale", scale, f"in [0, {limit:.3g}) units", "Lower the scale.")
+    Between(0.0, _LARGEST / LAPLACE_TAIL, below=True).check("scale", scale)
     if scale == 0.0 or math.prod(shape) == 0:
         return np.zeros(shape, dtype=np.int64)
     draws = _sampler(float(scale))([0] * math.prod(shape))

@@ -82,6 +82,6 @@ class ClientLedgers:
         except ArgumentError:
             raise
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            wanted = "what ClientLedgers.to_json wrote"
-            raise ArgumentError("text", text[:80], wanted) from error
+            rule = "what ClientLedgers.to_json wrote"
+            raise ArgumentError("text", text[:80], rule, code="file") from error
         return ledgers

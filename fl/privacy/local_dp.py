@@ -1,14 +1,14 @@
 """Local differential privacy: each client clips its update and adds noise before it sends."""
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import check_target
 from extensions.privacy.discrete import discrete_gaussian
+from extensions.rules import POSITIVE, one_of
 from fl.privacy.analytic_gaussian import analytic_noise
 from fl.privacy.clipping import bits_for, clip_to_grid
 from fl.privacy.laplace import discrete_laplace
@@ -75,12 +75,11 @@ class LocalDP(Mechanism):
     def __init__(
         self, *, epsilon: float, clip: float, delta: float = 0.0, noise: Noise = "gaussian"
     ) -> None:
-        if noise not in get_args(Noise):
-            raise ArgumentError("noise", noise, f"one of {get_args(Noise)}")
+        one_of(Noise).check("noise", noise)
         check_target(epsilon, largest=_LARGEST_EPSILON, advice="More protects nothing.")
-        check_positive("clip", clip)
+        POSITIVE.check("clip", clip)
         if noise == "laplace" and delta != 0:
-            raise ArgumentError("delta", delta, "0 with Laplace noise, which needs none")
+            raise ArgumentError("delta", delta, "0 with {noise=laplace}", code="range")
         self.epsilon = epsilon
         self.delta = delta
         self.clip = clip
@@ -111,7 +110,8 @@ class LocalDP(Mechanism):
                 "range",
                 grid.clip,
                 f"at least {enough:g} with noise of scale {self.scale:.3g} on {size} values",
-                f"Give the fixed point that range (clip={enough:g}) or saturation='clip'.",
+                "Give the fixed point that range, or {saturation=clip}.",
+                code="range",
             )
 
     def _tail(self, bound: float) -> float:

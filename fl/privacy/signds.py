@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from extensions.checks import is_whole
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE, Between, Whole
 from fl.privacy.dimension_selection import DimensionSelection, select
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
@@ -68,20 +68,11 @@ class SignDS(Mechanism):
         sign_global_lr: float = 1.0,
         sign_dim_out: int = 0,
     ) -> None:
-        for name, value, inside, allowed in (
-            ("sign_k", sign_k, 0 < sign_k <= 0.25, "above 0, at most 0.25"),
-            ("sign_eps", sign_eps, 0 < sign_eps <= 100, "above 0, at most 100"),
-            ("sign_thr_ratio", sign_thr_ratio, 0.5 <= sign_thr_ratio <= 1, "in [0.5, 1]"),
-            ("sign_global_lr", sign_global_lr, 0 < sign_global_lr < np.inf, "positive and finite"),
-            (
-                "sign_dim_out",
-                sign_dim_out,
-                is_whole(sign_dim_out, range(51)),
-                "an integer in 0..50",
-            ),
-        ):
-            if not inside:
-                raise ArgumentError(name, value, allowed)
+        Between(0.0, 0.25, above=True).check("sign_k", sign_k)
+        Between(0.0, 100.0, above=True).check("sign_eps", sign_eps)
+        Between(0.5, 1.0).check("sign_thr_ratio", sign_thr_ratio)
+        POSITIVE.check("sign_global_lr", sign_global_lr)
+        Whole(0, 50).check("sign_dim_out", sign_dim_out)
         self.sign_k = sign_k
         self.sign_eps = sign_eps
         self.sign_thr_ratio = sign_thr_ratio
@@ -101,8 +92,8 @@ class SignDS(Mechanism):
         """
         top = int(self.sign_k * size)
         if top < 1:
-            allowed = f"at least {1.005 / size:.3g}, for one of {size} dimensions"
-            raise ArgumentError("sign_k", self.sign_k, allowed)
+            rule = f"at least {1.005 / size:.3g}, for one of {size} dimensions"
+            raise ArgumentError("sign_k", self.sign_k, rule, code="range")
         return select(size, top, self.sign_eps, self.sign_thr_ratio, self.sign_dim_out)
 
     def charge(self, round: Round, population: int) -> None:

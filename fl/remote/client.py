@@ -13,6 +13,7 @@ from torch import nn
 
 from extensions import durable
 from extensions.errors import ArgumentError, MessageError, UpdateError
+from extensions.rules import Whole
 from fl.clients import ClientTraining
 from fl.remote.envelope import CHALLENGE_BYTES, HELLO, WORK, envelope, packed, signed, unpacked
 from fl.remote.links import Link
@@ -94,8 +95,7 @@ class RemoteClient:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.client < self.clients:
-            raise ArgumentError("client", self.client, f"in 0..{self.clients - 1}")
+        Whole(0, self.clients - 1).check("client", self.client)
         self.settings = copy.copy(self.settings)
         self.settings.aggregator = own_aggregator(self.settings, self.identities)
         self.settings.check_model(self.model, self.clients)
@@ -287,8 +287,8 @@ class RemoteClient:
         except MessageError:
             raise
         except (OSError, ValueError) as error:
-            allowed = "one whose notes can be read and written"
-            raise ArgumentError("folder", str(folder), allowed) from error
+            rule = "one whose notes can be read and written"
+            raise ArgumentError("folder", str(folder), rule, code="file") from error
 
 
 def made(client: int, make: Callable[[], RemoteClient]) -> RemoteClient:
@@ -302,8 +302,8 @@ def made(client: int, make: Callable[[], RemoteClient]) -> RemoteClient:
         return make()
     except Exception as error:
         LOG.error("client %d has no part in the run: %s: %s", client, type(error).__name__, error)
-        allowed = "one that its host can make of its settings and records"
-        raise ArgumentError("client", client, allowed, "Its own log says why.") from None
+        rule = "one that its host can make of its settings and records"
+        raise ArgumentError("client", client, rule, "Its own log says why.") from None
 
 
 def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggregator:
@@ -316,15 +316,17 @@ def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggr
         ArgumentError: it is not for clients on other hosts, or they sign and there are no keys.
     """
     aggregator = settings.aggregator
+    hosts = "where clients are on other hosts"
     if aggregator.hides_model:
-        allowed = "False where clients are on other hosts: the server evaluates and saves the model"
-        raise ArgumentError("hide_model", True, allowed)
+        hint = "The server evaluates and saves the model."
+        raise ArgumentError("hide_model", True, hosts, hint, code="conflict")
     if aggregator.one_process:
-        allowed = "'server' where clients are on other hosts and answer its requests"
-        raise ArgumentError("led_by", "client", allowed)
+        rule = f"'server' {hosts} and answer its requests"
+        raise ArgumentError("led_by", "client", rule, code="choice")
     if aggregator.signs and identities is None:
-        allowed = f"a folder of keys with {type(aggregator).__name__}, whose clients sign"
-        raise ArgumentError("keys", None, allowed, "Type: ssh-keygen -t ecdsa -b 384 -f 0")
+        rule = f"with {type(aggregator).__name__}, whose clients sign"
+        hint = "Type: ssh-keygen -t ecdsa -b 384 -f 0"
+        raise ArgumentError("keys", None, rule, hint, code="missing")
     own = copy.deepcopy(aggregator)
     if identities is not None:
         own.identify(identities)

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from cryptography.exceptions import InvalidSignature
 
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, MessageError, RoundError
+from extensions.rules import POSITIVE, Whole
 from fl.remote.client import own_aggregator
 from fl.remote.envelope import CHALLENGE_BYTES, HELLO, envelope, signed
 from fl.remote.post import Answer, Post
@@ -59,22 +59,20 @@ class RemoteRun(Course):
         ArgumentError: a setting outside its range, or a protocol with parties besides clients.
     """
 
-    clients: int
+    clients: Annotated[int, Whole(1)]
     identities: Identities | None = None
     checkpoint: Path | None = None
-    patience: float = 120.0
+    patience: Annotated[float, POSITIVE] = 120.0
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("clients", self.clients, 1)
-        check_positive("patience", self.patience)
         self.aggregator = own_aggregator(self, self.identities)
         self.check_model(self.model, self.clients)
         probe = self.announced(1, dict.fromkeys(range(self.clients), 1), self.clients)
         if self.aggregator.others(probe):
-            advice = "Take edges=0."
-            raise ArgumentError("edges", "some", "none: there is no host for them", advice)
+            rule = "where clients are on other hosts: edges have none"
+            raise ArgumentError("edges", "some", rule, "Take {edges=0}.", code="conflict")
         self.keys: dict[int, str] = {}
         self._nodes: dict[int, int] = {}
         self._records: dict[int, int] = {}

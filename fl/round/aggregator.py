@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError, UpdateError
+from extensions.errors import UpdateError
+from extensions.rules import Whole
 from fl.round.identities import Identities
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import Message, Party, Value
@@ -135,12 +136,8 @@ class Aggregator(ABC):
         self.check_weights(round.weights.values())
         if round.plan is None:
             return
-        few, fewest = len(round.weights), self.fewest(round.plan.cohort)
-        if few < fewest:
-            allowed = f"at least {fewest}, of {round.plan.cohort} that the run selects"
-            raise ArgumentError("clients of a round", few, allowed)
-        if (last := max(round.weights)) >= round.plan.population:
-            raise ArgumentError("client", last, f"below {round.plan.population}, those of the run")
+        Whole(self.fewest(round.plan.cohort)).check("clients of a round", len(round.weights))
+        Whole(0, round.plan.population - 1).check("client", max(round.weights))
 
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if a round of clients with these weights is allowed and cannot overflow.
@@ -151,13 +148,8 @@ class Aggregator(ABC):
         Raises:
             ArgumentError: too few clients, or weights that could overflow.
         """
-        if len(weights) < self.min_clients:
-            raise ArgumentError(
-                "clients of a round",
-                len(weights),
-                f"at least {self.min_clients}",
-                "A mean of fewer would give an update away. Raise client_fraction.",
-            )
+        hint = "A mean of fewer would give an update away. Raise {client_fraction}."
+        Whole(self.min_clients).check("clients of a round", len(weights), hint)
         if self.fixed_point is not None:
             self.fixed_point.check_weights(weights)
 

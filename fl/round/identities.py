@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 from extensions.errors import ArgumentError
 
 ED25519_BYTES = 64
+_KEYGEN = "Type: ssh-keygen -t ecdsa -b 384 -N '' -f 0"
 _HASH = ec.ECDSA(hashes.SHA256())
 
 
@@ -126,9 +127,8 @@ class KeyFolder(Identities):
         self._public: dict[int, bytes] = {}
         kinds = {self._read(path) for path in _numbered(folder)}
         if len(kinds) != 1:
-            allowed = "a folder of files 0.pub, 1.pub, ..., all of one kind"
-            advice = "Type: ssh-keygen -t ecdsa -b 384 -f 0"
-            raise ArgumentError("keys", str(folder), allowed, advice)
+            rule = "a folder of files 0.pub, 1.pub, ..., all of one kind"
+            raise ArgumentError("keys", str(folder), rule, _KEYGEN, code="file")
         (self.signature_bytes,) = kinds
 
     def _read(self, path: Path) -> int:
@@ -136,8 +136,8 @@ class KeyFolder(Identities):
         client = int(path.stem)
         self._public[client] = raw_public(key)
         if (first := self.client_of(self._public[client])) != client:
-            allowed = f"a key of its own, and not that of client {first}"
-            raise ArgumentError("keys", str(path), allowed)
+            rule = f"a key of its own, and not that of client {first}"
+            raise ArgumentError("keys", str(path), rule, code="file")
         if isinstance(key, Ed25519PublicKey):
             self._verifiers[client] = key
             return ED25519_BYTES
@@ -160,11 +160,11 @@ class KeyFolder(Identities):
             ArgumentError: there is none, or its public key is not in the folder.
         """
         if self.private is None:
-            raise ArgumentError("private", None, "the file of a private key")
+            raise ArgumentError("private", None, "", code="missing")
         client = self.client_of(raw_public(_private(self.private).public_key()))
         if client is None:
-            allowed = f"one whose public key is in {self.folder}"
-            raise ArgumentError("private", str(self.private), allowed)
+            rule = f"one whose public key is in {self.folder}"
+            raise ArgumentError("private", str(self.private), rule, code="file")
         return client
 
     def signer(self, client: int) -> Signer:
@@ -176,7 +176,7 @@ class KeyFolder(Identities):
         path = self.private or self.folder / str(client)
         key = _private(path)
         if self.client_of(raw_public(key.public_key())) != client:
-            raise ArgumentError("private", str(path), f"the key of client {client}")
+            raise ArgumentError("private", str(path), f"the key of client {client}", code="file")
         return key if isinstance(key, Ed25519PrivateKey) else EllipticSigner(key)
 
     def verifier(self, client: int) -> Verifier:
@@ -186,8 +186,9 @@ class KeyFolder(Identities):
             ArgumentError: there is no file of it.
         """
         if client not in self._verifiers:
-            allowed = f"a folder with {client}.pub"
-            raise ArgumentError("keys", str(self.folder), allowed)
+            raise ArgumentError(
+                "keys", str(self.folder), f"a folder with {client}.pub", code="file"
+            )
         return self._verifiers[client]
 
 
@@ -232,5 +233,5 @@ def _private(path: Path) -> Ed25519PrivateKey | ec.EllipticCurvePrivateKey:
 
 
 def _no_key(path: Path, kind: str) -> ArgumentError:
-    allowed = f"a file with a {kind} key, Ed25519 or of a NIST curve, without a password"
-    return ArgumentError("keys", str(path), allowed, "Type: ssh-keygen -t ecdsa -b 384 -N '' -f 0")
+    rule = f"a file with a {kind} key, Ed25519 or of a NIST curve, without a password"
+    return ArgumentError("keys", str(path), rule, _KEYGEN, code="file")

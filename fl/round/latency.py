@@ -9,8 +9,8 @@ Source:
 
 from collections.abc import Collection, Sequence
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from fl.round.network import Link
 
 Transfer = tuple[Link, float]
@@ -82,8 +82,7 @@ def time_limit(participants: int, hop: Transfer, upload: Transfer, training: flo
     Source:
         Li et al., section IV-C, at the end.
     """
-    if participants < 2:
-        raise ArgumentError("participants", participants, "at least 2")
+    Whole(2).check("participants", participants)
     return training + (participants - 1) * transfer_seconds(hop) + transfer_seconds(upload)
 
 
@@ -102,14 +101,15 @@ def chains_seconds(chains: Collection[float], upload: Transfer | None = None) ->
         ArgumentError: no chain.
     """
     if not chains:
-        raise ArgumentError("chains", chains, "at least one")
+        raise ArgumentError("chains", chains, "", code="missing")
     return max(chains) + (transfer_seconds(upload) if upload is not None else 0.0)
 
 
 def _training(training: Sequence[float] | None, clients: int) -> Sequence[float]:
-    check_count("clients", clients, 1)
+    Whole(1).check("clients", clients)
     if training is None:
         return [0.0] * clients
     if len(training) != clients:
-        raise ArgumentError("training", len(training), f"a time for each of {clients} clients")
+        rule = f"a time for each of {clients} clients"
+        raise ArgumentError("training", len(training), rule, code="shape")
     return training

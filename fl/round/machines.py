@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from logging import getLogger
-from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError, MessageError, RoundError, UpdateError
+from extensions.rules import Whole, check_fields
 from fl.round.encoding import readable
 from fl.round.messages import SERVER, Message, Party, Value
 
@@ -57,23 +57,19 @@ class Round:
             of at least 1.
     """
 
-    number: int
-    size: int
+    number: Annotated[int, Whole(1)]
+    size: Annotated[int, Whole(1)]
     weights: Mapping[int, int]
     plan: Plan | None = None
     context: bytes = b""
 
     def __post_init__(self) -> None:
-        check_count("number", self.number, 1)
-        check_count("size", self.size, 1)
+        check_fields(self)
         if not self.weights:
-            raise ArgumentError("clients", [], "at least one client")
+            raise ArgumentError("clients", [], "", code="missing")
         for client, weight in self.weights.items():
-            if not isinstance(client, Integral) or client < 0:
-                raise ArgumentError("clients", client, "numbers of at least 0")
-            if not isinstance(weight, Integral) or weight < 1:
-                name = f"weight of client {client}"
-                raise ArgumentError(name, weight, "a whole number of at least 1")
+            Whole(0).check("clients", client)
+            Whole(1).check(f"weight of client {client}", weight)
         own = {int(client): int(weight) for client, weight in self.weights.items()}
         object.__setattr__(self, "weights", own)
 

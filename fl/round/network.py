@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from extensions.checks import check_not_negative
 from extensions.errors import ArgumentError
+from extensions.rules import NOT_NEGATIVE, check_fields
 from fl.round.messages import Party
 
 When = Literal["before", "after"]
@@ -21,13 +21,13 @@ class Link:
         bandwidth: bytes a second; messages of one link wait for each other.
     """
 
-    delay: float = 0.0
+    delay: Annotated[float, NOT_NEGATIVE] = 0.0
     bandwidth: float = math.inf
 
     def __post_init__(self) -> None:
-        check_not_negative("delay", self.delay)
+        check_fields(self)
         if not self.bandwidth > 0.0:
-            raise ArgumentError("bandwidth", self.bandwidth, "above 0")
+            raise ArgumentError("bandwidth", self.bandwidth, "above 0", code="range")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,5 +67,4 @@ class DropOut:
     when: When = "before"
 
     def __post_init__(self) -> None:
-        if self.when not in get_args(When):
-            raise ArgumentError("when", self.when, f"one of {get_args(When)}")
+        check_fields(self)

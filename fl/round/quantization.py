@@ -7,13 +7,14 @@ integer and divided by 2^frac_bits sum(w_k), is the weighted mean.
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_positive, is_whole
+from extensions.checks import is_whole
 from extensions.errors import ArgumentError, UpdateError
+from extensions.rules import POSITIVE, Whole, check_fields
 from fl.round.machines import Vector
 
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
@@ -44,17 +45,14 @@ class FixedPoint:
 
     bits: int = 64
     frac_bits: int = 24
-    clip: float = 16.0
+    clip: Annotated[float, POSITIVE] = 16.0
     saturation: Saturation = "error"
 
     def __post_init__(self) -> None:
         if not is_whole(self.bits, range(32, 65, 32)):
-            raise ArgumentError("bits", self.bits, "32 or 64")
-        if not is_whole(self.frac_bits, range(self.bits)):
-            raise ArgumentError("frac_bits", self.frac_bits, f"in 0..{self.bits - 1}")
-        if self.saturation not in get_args(Saturation):
-            raise ArgumentError("saturation", self.saturation, f"one of {get_args(Saturation)}")
-        check_positive("clip", self.clip)
+            raise ArgumentError("bits", self.bits, "32 or 64", code="choice")
+        Whole(0, self.bits - 1).check("frac_bits", self.frac_bits)
+        check_fields(self)
         for name, kind in (("bits", int), ("frac_bits", int), ("clip", float)):
             object.__setattr__(self, name, kind(getattr(self, name)))
         self.check_weights([1])
@@ -78,8 +76,9 @@ class FixedPoint:
                 self.frac_bits,
                 f"such that {len(weights)} clients of total weight {sum(weights)} in the range "
                 f"+-{self.clip:g} stay within {self.bits} bits, and not 2^{math.log2(largest):.1f}",
-                "Lower frac_bits, the range (clip) or the number of clients, take equal weights "
-                "or 64 bits.",
+                "Lower {frac_bits}, the range or the number of clients, or take equal weights or "
+                "64 bits.",
+                code="range",
             )
 
     def check(self, update: Vector) -> None:
@@ -112,6 +111,6 @@ class FixedPoint:
     def decode(self, total: RingVector, weight: int = 1) -> Vector:
         """Returns the mean that belongs to a sum of encoded updates of this total weight."""
         if total.dtype != self.dtype:
-            raise ArgumentError("total", total.dtype, f"of type {self.dtype}")
+            raise ArgumentError("total", total.dtype, f"of type {self.dtype}", code="type")
         signed = total.view(np.int32 if self.bits == 32 else np.int64)
         return np.ldexp(signed.astype(np.float64), -self.frac_bits) / weight

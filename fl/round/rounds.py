@@ -34,9 +34,9 @@ def aggregate(
         RoundError: the round failed.
     """
     if not updates:
-        raise ArgumentError("updates", {}, "at least one")
+        raise ArgumentError("updates", {}, "", code="missing")
     if weights is not None and weights.keys() != updates.keys():
-        raise ArgumentError("weights", sorted(weights), f"of clients {sorted(updates)}")
+        raise ArgumentError("weights", sorted(weights), f"those of clients {sorted(updates)}")
     size = mode(update.size for update in updates.values())
     round = Round(number=number, size=size, weights=weights or dict.fromkeys(updates, 1))
     aggregator.check_round(round)

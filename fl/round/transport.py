@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from extensions.errors import ArgumentError, MessageError, RoundError
+from extensions.rules import one_of
 from fl.round.choices import Keep
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
@@ -72,9 +73,10 @@ class InProcessTransport:
             RoundError: the round failed; it names the clients that were left out.
         """
         if self._machines:
-            raise ArgumentError("transport", "used", "new for every round")
+            raise ArgumentError("transport", "used", "a new one for every round")
         if SERVER not in machines:
-            raise ArgumentError("machines", sorted(machines), f"one of party {SERVER} among them")
+            rule = f"machines, one of party {SERVER} among them"
+            raise ArgumentError("machines", sorted(machines), rule)
         self._machines = dict(machines)
         for party in machines:
             self._schedule(0.0, party, partial(self._start, party))
@@ -176,7 +178,8 @@ class InProcessTransport:
         if message.sender != party:
             raise ArgumentError("sender", message.sender, f"{party}, whose machine sends it")
         if message.receiver not in self._machines:
-            raise ArgumentError("receiver", message.receiver, f"one of {sorted(self._machines)}")
+            rule = one_of(sorted(self._machines))
+            raise ArgumentError("receiver", message.receiver, rule)
 
     def _send(self, message: Message, size: int = 0, kept: Sent | None = None) -> None:
         way = (message.sender, message.receiver)

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 from extensions.errors import ArgumentError
+from extensions.rules import one_of
 from fl.round.choices import Keep
 from fl.round.machines import Aggregate, Refusal
 from fl.round.messages import SERVER, Message, Party
@@ -37,7 +37,8 @@ class Coalition:
         self.others = frozenset(others)
         self.lying = lying
         if any(client < 0 for client in self.clients):
-            raise ArgumentError("clients", sorted(self.clients), "numbers of at least 0")
+            rule = "numbers of at least 0"
+            raise ArgumentError("clients", sorted(self.clients), rule, code="range")
 
     def __contains__(self, party: Party) -> bool:
         if party == SERVER:
@@ -80,17 +81,14 @@ class Transcript:
     _bytes: Counter[tuple[Party, Party]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        if self.keep not in get_args(Keep):
-            raise ArgumentError("transcript", self.keep, f"one of {get_args(Keep)}")
+        one_of(Keep).check("transcript", self.keep)
 
     def __iter__(self) -> Iterator[Sent]:
         self._check("sizes", "all")
         return iter(self.messages)
 
     def _check(self, *enough: Keep) -> None:
-        if self.keep not in enough:
-            advice = "Ask for it when the round is made."
-            raise ArgumentError("transcript", self.keep, f"one of {enough}", advice)
+        one_of(enough).check("transcript", self.keep, "Ask for it when the round is made.")
 
     def add(self, entry: Sent) -> Sent | None:
         """Counts a message that is sent, and returns what is kept of it."""

@@ -62,8 +62,8 @@ class Checkpoint:
             ):
                 raise ValueError
         except (ValueError, KeyError, RecursionError) as error:
-            wanted = "a file that FederatedAveraging.save wrote"
-            raise ArgumentError("path", str(path), wanted) from error
+            rule = "a file that FederatedAveraging.save wrote"
+            raise ArgumentError("path", str(path), rule, code="file") from error
         kept = [name for name in held if name.startswith(_OPTIMIZER)]
         optimizer = {name.removeprefix(_OPTIMIZER): held[name] for name in kept}
         return cls(weights=weights, optimizer=optimizer, **texts)

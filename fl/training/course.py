@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from torch import nn
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError, RoundError, UpdateError
+from extensions.rules import Whole
 from fl.round.machines import Refusal, Round
 from fl.round.messages import SERVER, Party
 from fl.round.view import Outcome, Transcript
@@ -52,14 +52,12 @@ class Course(RunSettings):
     """
 
     model: nn.Module
-    rounds: int | None = None
+    rounds: Annotated[int | None, Whole(1)] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounds is not None:
-            check_count("rounds", self.rounds, 1)
         if not isinstance(self.model, nn.Module):
-            raise ArgumentError("model", self.model, "an instance of torch.nn.Module")
+            raise ArgumentError("model", self.model, "an instance of torch.nn.Module", code="type")
         kept = not_exchanged(self.model, statistics=self.exchanges_statistics)
         self.model = copy.deepcopy(self.model)
         self.facts = {**self.facts, **kept}
@@ -98,15 +96,15 @@ class Course(RunSettings):
         """
         weights = get_weights(self.model, statistics=self.exchanges_statistics)
         if weights.size != (first := self._of_parameters.size):
-            advice = "Make a new run of it, with the same mechanism, whose ledger goes on."
-            allowed = f"one of which {first} values are exchanged, as when the run was made"
-            raise ArgumentError("model", f"{weights.size} values", allowed, advice)
+            hint = "Make a new run of it, with the same mechanism, whose ledger goes on."
+            rule = f"one of which {first} values are exchanged, as when the run was made"
+            raise ArgumentError("model", f"{weights.size} values", rule, hint, code="shape")
         return weights
 
     def _remaining(self) -> int:
         if self.rounds is None:
-            advice = "Say how many to `fit`, or to the run."
-            raise ArgumentError("rounds", None, "at least 1", advice)
+            hint = "Give it to `fit`, or to the run."
+            raise ArgumentError("rounds", None, "", hint, code="missing")
         return max(0, self.rounds - len(self.history))
 
     def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
@@ -146,9 +144,9 @@ class Course(RunSettings):
         """
         ledger = self.mechanism.ledger
         if ledger is not None and ledger.phases:
-            allowed = "one without releases in its ledger, which the state's takes the place of"
-            advice = "Give the run that loads a state a new mechanism."
-            raise ArgumentError("mechanism", type(self.mechanism).__name__, allowed, advice)
+            rule = "one without releases in its ledger, which the state's takes the place of"
+            hint = "Give the run that loads a state a new mechanism."
+            raise ArgumentError("mechanism", type(self.mechanism).__name__, rule, hint)
         path = Path(path)
         state = Checkpoint.read(path)
         ours, theirs = json.loads(self._settings()), json.loads(state.settings)

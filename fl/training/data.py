@@ -46,13 +46,16 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
             pairs = [whole[i] for i in range(len(whole))] or [((), ())]
             x, y = (torch.stack(list(map(_tensor, part))) for part in zip(*pairs, strict=True))
     except (TypeError, ValueError, RuntimeError) as error:
-        allowed = f"a data set of pairs, or a pair (records, labels), of numbers, and not: {error}"
-        advice = "Records have one shape, and labels have; fl.tokens makes integers from texts."
-        raise ArgumentError(name, _kind_of(records), allowed, advice) from error
+        rule = f"a data set of pairs, or a pair (records, labels), of numbers: {error}"
+        hint = (
+            "All records have one shape, and so have all labels; fl.tokens makes integers of texts."
+        )
+        raise ArgumentError(name, _kind_of(records), rule, hint, code="type") from error
     rows, labels = (len(part) if part.numel() and part.ndim else 0 for part in (x, y))
     if rows == 0 or rows != labels:
         given = f"{rows} records, {labels} labels"
-        raise ArgumentError(name, given, "records and as many labels, at least one")
+        rule = "records and as many labels, at least one"
+        raise ArgumentError(name, given, rule, code="shape")
     return single(x), y
 
 

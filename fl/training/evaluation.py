@@ -57,7 +57,8 @@ def evaluate(
         try:
             found[name] = float(metric(whole, y))
         except (TypeError, ValueError, RuntimeError) as error:
-            raise ArgumentError(f"metrics[{name!r}]", str(error), "one number") from error
+            metric = f"metrics[{name!r}]"
+            raise ArgumentError(metric, str(error), "one number", code="type") from error
     return found
 
 
@@ -76,8 +77,8 @@ def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> boo
         return ACCURACY in evaluate(model, x[:ROWS], y[:ROWS], loss, {})
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         shown = f"{y.dtype} of shape {tuple(y.shape)}"
-        allowed = f"what the loss takes with the model's outputs: {error}"
-        raise ArgumentError(f"labels of {name}", shown, allowed) from error
+        rule = f"what the loss takes with the model's outputs: {error}"
+        raise ArgumentError(f"labels of {name}", shown, rule, code="data") from error
 
 
 class Tests:
@@ -109,8 +110,8 @@ class Tests:
         classes = dict(zip(own, tried[len(named) - len(own) :], strict=True))
         if len(set(classes.values())) > 1:
             those = [client for client, numbered in classes.items() if not numbered]
-            allowed = "of labels that number classes for all clients, or for none"
-            raise ArgumentError("own_tests", f"others for clients {those}", allowed)
+            rule = "of labels that number classes for all clients, or for none"
+            raise ArgumentError("own_tests", f"others for clients {those}", rule, code="data")
         self._test = None if test_set is None else found.pop(0)
         self._own = dict(zip(own, found, strict=True))
         self._model = model

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from extensions.checks import check_count, check_writable
+from extensions.checks import check_writable
 from extensions.errors import ArgumentError, RoundError
+from extensions.rules import Whole
 from fl.round.machines import Round
 from fl.round.transport import InProcessTransport
 from fl.round.view import Outcome
@@ -57,9 +58,10 @@ class FederatedAveraging(Course):
             named = {f"client {k}": own for k, own in enumerate(self.clients)}
         except TypeError as error:
             kind = type(self.clients).__name__
-            raise ArgumentError("clients", kind, "a list of each client's records") from error
+            rule = "a list of each client's records"
+            raise ArgumentError("clients", kind, rule, code="type") from error
         if not named:
-            raise ArgumentError("clients", [], "at least one client")
+            raise ArgumentError("clients", [], "", code="missing")
         self.check_model(self.model, len(named))
         self._records = self.checked_records(self.model, named)
         sizes = [len(y) for _, y in self._records]
@@ -101,13 +103,14 @@ class FederatedAveraging(Course):
         """
         for name, value in (("rounds", rounds), ("evaluate_every", evaluate_every)):
             if value is not None:
-                check_count(name, value, 1)
+                Whole(1).check(name, value)
         rounds = self._remaining() if rounds is None else rounds
         if checkpoint is not None:
             check_writable("checkpoint", Path(checkpoint))
         for callback in callbacks:
             if not callable(callback):
-                raise ArgumentError("callbacks", callback, "functions of history and model")
+                rule = "functions of history and model"
+                raise ArgumentError("callbacks", callback, rule, code="type")
         tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
         with self._trainer() as trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
@@ -139,7 +142,8 @@ class FederatedAveraging(Course):
     def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:
         """Returns clients' own tests, which are of clients of this run."""
         if wrong := [client for client in tests if client not in range(len(self._records))]:
-            raise ArgumentError("own_tests", wrong, f"by client, in 0..{len(self._records) - 1}")
+            rule = f"by client, in 0..{len(self._records) - 1}"
+            raise ArgumentError("own_tests", wrong, rule, code="range")
         return tests
 
     def _round(self, trainer: Trainer) -> tuple[RoundReport, RoundError | None]:

@@ -107,7 +107,8 @@ class History:
                 raise ValueError("rounds that are not numbered from 1")
             return cls(rounds)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ArgumentError("history", text[:80], "what History.to_json wrote") from error
+            rule = "what History.to_json wrote"
+            raise ArgumentError("history", text[:80], rule, code="file") from error
 
 
 def _report(entry: dict[str, Any]) -> RoundReport:

@@ -44,7 +44,8 @@ def checked_records(
             do not fit it; names whose.
     """
     if wrong := sum(int((~entry.isfinite()).sum()) for entry in model.state_dict().values()):
-        raise ArgumentError("model", f"{wrong} NaN or infinite weights", "one of finite weights")
+        rule = "one of finite weights"
+        raise ArgumentError("model", f"{wrong} NaN or infinite weights", rule, code="range")
     outputs: dict[tuple[Any, ...], tuple[int, ...]] = {}
     pairs = [as_tensors(records, name, hidden=hidden) for name, records in named.items()]
     if hidden and loss is cross_entropy:
@@ -80,9 +81,9 @@ def _numbers(y: Tensor) -> Tensor:
 
 
 def _of_another_shape(y: Tensor, outputs: tuple[int, ...], name: str) -> ArgumentError:
-    allowed = f"{outputs} as the model's outputs, a record"
-    shape = (-1, *outputs)
-    return ArgumentError(name, tuple(y.shape[1:]), allowed, f"Type: labels.reshape{shape}.")
+    rule = f"{outputs} as the model's outputs, a record"
+    hint = f"Type: labels.reshape{(-1, *outputs)}."
+    return ArgumentError(name, tuple(y.shape[1:]), rule, hint, code="shape")
 
 
 def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> None:
@@ -110,10 +111,10 @@ def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> N
     except ArgumentError:
         raise
     except Exception as error:  # of whatever kind: made-up values are nobody's
-        allowed = f"what the loss takes with outputs of shape {outputs}, a record: {error}"
-        advice = "Labels that are no classes are floating-point numbers of the outputs' shape."
+        rule = f"what the loss takes with outputs of shape {outputs}, a record: {error}"
+        hint = "Labels that are not classes are floating-point numbers of the outputs' shape."
         shown = f"{y.dtype} of shape {tuple(y.shape)}"
-        raise ArgumentError(name, shown, allowed, advice) from error
+        raise ArgumentError(name, shown, rule, hint, code="data") from error
 
 
 def check_single(model: nn.Module, x: Tensor, name: str) -> None:
@@ -133,24 +134,25 @@ def check_single(model: nn.Module, x: Tensor, name: str) -> None:
         try:
             trained(two[:1])
         except Exception as error:
-            allowed = f"2 or more with this model: {error}"
-            advice = "Take drop_last=True, larger steps and clients, or GroupNorm."
+            rule = f"2 or more with this model: {error}"
+            hint = "Take {drop_last=True}, larger steps and clients, or GroupNorm."
             fewest = f"fewest records in a step of {name}"
-            raise ArgumentError(fewest, 1, allowed, advice) from error
+            raise ArgumentError(fewest, 1, rule, hint, code="range") from error
 
 
 def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str, *, hidden: bool) -> None:
     """Returns only if labels number classes, of which a record has an output each."""
     if y.dtype != torch.int64:
-        raise ArgumentError(name, str(y.dtype), "torch.int64, or other integers")
+        raise ArgumentError(name, str(y.dtype), "torch.int64, or other integers", code="type")
     if not outputs or tuple(y.shape[1:]) != outputs[1:]:
-        allowed = f"of shape {outputs[1:]} a record, whose outputs have shape {outputs}"
-        raise ArgumentError(name, tuple(y.shape[1:]), f"{allowed}: one a class")
+        rule = f"of shape {outputs[1:]} a record, whose outputs have shape {outputs}: one a class"
+        raise ArgumentError(name, tuple(y.shape[1:]), rule, code="shape")
     if hidden:
         return
     least, most, classes = int(y.min()), int(y.max()), outputs[0]
     if least < 0 or most >= classes:
-        raise ArgumentError(name, f"{least}..{most}", f"in 0..{classes - 1}, as the model's")
+        rule = f"in 0..{classes - 1}, as the model's"
+        raise ArgumentError(name, f"{least}..{most}", rule, code="data")
 
 
 @torch.no_grad()
@@ -162,7 +164,8 @@ def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"
-        advice = "Integers stay integers: give floating-point numbers where a model wants those."
-        raise ArgumentError(name, given, f"what the model takes: {error}", advice) from error
+        rule = f"what the model takes: {error}"
+        hint = "Integers stay integers: give floating-point numbers to a model that needs them."
+        raise ArgumentError(name, given, rule, hint, code="shape") from error
     finally:
         model.train(training)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError, UpdateError
+from extensions.rules import POSITIVE, Between
 from fl.round.machines import Vector
 
 State = Mapping[str, Vector]
@@ -34,10 +34,10 @@ class ServerOptimizer:
     lr: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("server_optimizer.lr", self.lr)
+        POSITIVE.check("server_optimizer.lr", self.lr)
         for name in ("momentum", "beta1", "beta2"):
-            if not 0.0 <= (value := getattr(self, name, 0.0)) < 1.0:
-                raise ArgumentError(f"server_optimizer.{name}", value, "at least 0, below 1")
+            value = getattr(self, name, 0.0)
+            Between(0.0, 1.0, below=True).check(f"server_optimizer.{name}", value)
 
     def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
         """Returns what is added to the parameters, and the next state.
@@ -86,7 +86,7 @@ class _Adaptive(ServerOptimizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("server_optimizer.tau", self.tau)
+        POSITIVE.check("server_optimizer.tau", self.tau)
 
     def _squares(self, before: Vector, square: Vector) -> Vector:
         raise NotImplementedError
@@ -167,5 +167,6 @@ def check_state(optimizer: ServerOptimizer, state: State, size: int) -> None:
         fits = False
     if not fits:
         name = type(optimizer).__name__
-        allowed = f"what {name} keeps of a model with {size} values that are trained"
-        raise ArgumentError("optimizer", kinds, allowed, "Load a file that `save` wrote.")
+        rule = f"what {name} keeps of a model with {size} values that are trained"
+        hint = "Load a file that `save` wrote."
+        raise ArgumentError("optimizer", kinds, rule, hint, code="file")

@@ -5,15 +5,15 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.errors import ArgumentError, UpdateError
+from extensions.rules import NOT_NEGATIVE, PART, POSITIVE, Whole, check_fields
 from fl.clients import (
     ClientRound,
     ClientTraining,
@@ -97,7 +97,7 @@ class RunSettings:
     """
 
     aggregator: Aggregator
-    client_fraction: float = 0.1
+    client_fraction: Annotated[float, PART] = 0.1
     local_epochs: int = 5
     batch_size: int | None = 10
     lr: float = 0.1
@@ -112,12 +112,12 @@ class RunSettings:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     drop_outs: Callable[[int], Sequence[DropOut]] = nobody
-    training_seconds: float = 0.0
-    timeout: float = 600.0
-    workers: int = 1
+    training_seconds: Annotated[float, NOT_NEGATIVE] = 0.0
+    timeout: Annotated[float, POSITIVE] = 600.0
+    workers: Annotated[int, Whole(1)] = 1
     transcript: Keep = "none"
     on_failure: OnFailure = "raise"
-    seed: int = 0
+    seed: Annotated[int, Whole(0)] = 0
     session: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -128,55 +128,47 @@ class RunSettings:
             ("server_optimizer", ServerOptimizer, "ServerOptimizer"),
         ):
             if not isinstance(value := getattr(self, name), kind):
-                raise ArgumentError(name, value, f"an object such as fl.{such}()")
+                rule = f"an object such as fl.{such}()"
+                raise ArgumentError(name, value, rule, code="type")
         if self.train is not None and not callable(self.train):
-            raise ArgumentError("train", self.train, "a function of model, records and round")
+            rule = "a function of model, records and round"
+            raise ArgumentError("train", self.train, rule, code="type")
+        check_fields(self)
         if self.weighting is None:
             self.weighting = "equal" if self.mechanism.equal_weights else "records"
-        if not 0.0 < self.client_fraction <= 1.0:
-            raise ArgumentError("client_fraction", self.client_fraction, "above 0, at most 1")
-        for name, choices in (
-            ("exchange", get_args(Exchange)),
-            ("statistics", get_args(Statistics)),
-            ("weighting", get_args(Weighting)),
-            ("transcript", get_args(Keep)),
-            ("on_failure", get_args(OnFailure)),
-        ):
-            if getattr(self, name) not in choices:
-                raise ArgumentError(name, getattr(self, name), f"one of {choices}")
-        check_not_negative("training_seconds", self.training_seconds)
-        check_positive("timeout", self.timeout)
         if not isinstance(self.session, str):
-            raise ArgumentError("session", self.session, "a text")
-        check_count("seed", self.seed, 0)
-        check_count("workers", self.workers, 1)
-        if self.mechanism.exchange not in (None, self.exchange):
-            allowed = f"{self.mechanism.exchange!r} with {type(self.mechanism).__name__}"
-            raise ArgumentError("exchange", self.exchange, allowed)
-        if self.mechanism.equal_weights and self.weighting != "equal":
-            allowed = f"'equal' with {type(self.mechanism).__name__}"
-            raise ArgumentError("weighting", self.weighting, allowed)
-        if self.server_optimizer != ServerOptimizer() and self.exchange != "delta":
-            raise ArgumentError("exchange", self.exchange, "'delta' with a server optimizer")
+            raise ArgumentError("session", self.session, "a text", code="type")
+        kind = type(self.mechanism).__name__
+        if self.mechanism.exchange is not None:
+            self._check_choice("exchange", self.mechanism.exchange, kind)
+        if self.mechanism.equal_weights:
+            self._check_choice("weighting", "equal", kind)
+        if self.server_optimizer != ServerOptimizer():
+            self._check_choice("exchange", "delta", "a server optimizer")
         if self.aggregator.hides_model:
             self._check_hidden()
         if not isinstance(self.metrics, Mapping) or not all(map(callable, self.metrics.values())):
-            raise ArgumentError("metrics", self.metrics, "functions of outputs and labels, by name")
+            rule = "functions of outputs and labels, by name"
+            raise ArgumentError("metrics", self.metrics, rule, code="type")
         if wrong := {"loss", "accuracy"} & set(self.metrics):
             raise ArgumentError("metrics", sorted(wrong), "other names: these are there already")
         self.training = self._training()
 
+    def _check_choice(self, name: str, wanted: str, user: str) -> None:
+        if (value := getattr(self, name)) != wanted:
+            raise ArgumentError(name, value, f"{wanted!r} with {user}", code="choice")
+
     def _check_hidden(self) -> None:
         """Returns only if the server needs neither the model nor a mean."""
-        hidden = "where the aggregator hides the model from the server"
-        if self.exchange != "delta":
-            raise ArgumentError("exchange", self.exchange, f"'delta' {hidden}")
+        hidden = "an aggregator that hides the model from the server"
+        self._check_choice("exchange", "delta", hidden)
         if self.server_optimizer != ServerOptimizer():
             name = type(self.server_optimizer).__name__
-            raise ArgumentError("server_optimizer", name, f"left out {hidden}")
+            raise ArgumentError("server_optimizer", name, f"with {hidden}", code="conflict")
         if type(self.mechanism).server is not Mechanism.server:
             name = type(self.mechanism).__name__
-            raise ArgumentError("mechanism", name, f"one that leaves the mean as it is {hidden}")
+            rule = f"one that leaves the mean as it is, with {hidden}"
+            raise ArgumentError("mechanism", name, rule)
 
     def _training(self) -> ClientTraining:
         """Returns what a client does in a round."""
@@ -192,12 +184,14 @@ class RunSettings:
             )
         if len(others) > 1:
             name = type(self.mechanism).__name__
-            raise ArgumentError("train", self.train, f"left out with {name}, which trains itself")
+            rule = f"with {name}, which trains itself"
+            raise ArgumentError("train", self.train, rule, code="conflict")
         ((name, training),) = others.items()
         for setting in (*_OF_SGD, "drop_last"):
             value, usual = getattr(self, setting), getattr(RunSettings, setting)
             if value != usual:
-                raise ArgumentError(setting, value, f"left out with a training by {name}=")
+                rule = f"with a training by {{{name}}}"
+                raise ArgumentError(setting, value, rule, code="conflict")
         return training
 
     def selected(self, population: int) -> int:
@@ -234,9 +228,9 @@ class RunSettings:
         if self.mechanism.training is not None:
             layers = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
             if layers:
-                allowed = f"one without BatchNorm with {type(self.mechanism).__name__}"
-                advice = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
-                raise ArgumentError("model", type(model).__name__, allowed, advice)
+                rule = f"one without BatchNorm with {type(self.mechanism).__name__}"
+                hint = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
+                raise ArgumentError("model", type(model).__name__, rule, hint)
         names = running_statistics(model)
         if names and self.exchanges_statistics and self.mechanism.parameters_only:
             shown = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
@@ -245,6 +239,7 @@ class RunSettings:
                 self.statistics,
                 f"'keep' with {type(self.mechanism).__name__} and a model that has {shown}",
                 "Noise and clipping are for parameters. Or take a model without, as of GroupNorm.",
+                code="choice",
             )
         size = get_weights(model, statistics=self.exchanges_statistics).size
         cohort = self.plan(population).cohort
@@ -353,5 +348,5 @@ def as_json(settings: Mapping[str, Any]) -> str:
 def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    allowed = "of numbers, texts, and lists or mappings of these"
-    raise ArgumentError("settings", type(value).__name__, allowed, "Look at facts=.")
+    rule = "of numbers, texts, and lists or mappings of these"
+    raise ArgumentError("settings", type(value).__name__, rule, "Look at {facts}.", code="type")

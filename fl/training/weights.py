@@ -18,7 +18,8 @@ def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
     """Returns what clients exchange of a model, by name, in single precision."""
     entries = _exchanged(model, statistics)
     if wrong := {str(entry.dtype) for entry in entries.values()} - {"torch.float32"}:
-        raise ArgumentError("model", sorted(wrong), "of single precision", "Type: model.float()")
+        rule, hint = "of single precision", "Type: model.float()"
+        raise ArgumentError("model", sorted(wrong), rule, hint, code="type")
     if not entries:
         raise ArgumentError("model", type(model).__name__, "one with parameters that are trained")
     return entries
@@ -32,16 +33,17 @@ def _exchanged(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
     once = {name: entry for name, entry in found.items() if first[id(entry)] == name}
     places = Counter(entry.data_ptr() for entry in once.values() if entry.numel())
     if shared := [name for name, entry in once.items() if places[entry.data_ptr()] > 1]:
-        advice = "Tie them as one parameter: last.weight = first.weight."
-        raise ArgumentError("model", shared[:2], "parameters with memory of their own", advice)
+        rule = "one whose parameters have memory each"
+        hint = "Tie them as one parameter: last.weight = first.weight."
+        raise ArgumentError("model", shared[:2], rule, hint)
     return once
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
     state: dict[str, Tensor] = model.state_dict(keep_vars=True)
     if any(map(is_lazy, state.values())):
-        advice = "Call it on two records first: model(x[:2])."
-        raise ArgumentError("model", type(model).__name__, "one without lazy layers", advice)
+        hint = "Call it on two records first: model(x[:2])."
+        raise ArgumentError("model", type(model).__name__, "one without lazy layers", hint)
     return state
 
 

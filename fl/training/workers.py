@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError, UpdateError, WorkerLostError
+from extensions.rules import Whole
 from fl.clients import ClientRound, ClientTraining, seed_generators
 from fl.training.weights import Weights, device_of, get_weights, set_weights
 
@@ -61,7 +61,7 @@ class Trainer:
         statistics: bool = True,
         hidden: bool = False,
     ) -> None:
-        check_count("workers", workers, 1)
+        Whole(1).check("workers", workers)
         self._hidden = hidden
         self._pool: ProcessPoolExecutor | None = None
         self._task = _Task(model, training, statistics)
@@ -185,7 +185,8 @@ def _pickled(task: _Task) -> bytes:
             "model, loss, train",
             type(task.model).__name__,
             "picklable where workers are several",
-            f"Define them at the top of a module, or take workers=1. {error}",
+            f"Define them at the top of a module, or take {{workers=1}}. {error}",
+            code="type",
         ) from error
 
 

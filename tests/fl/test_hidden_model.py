@@ -19,6 +19,7 @@ from fl.training.weights import get_weights
 from tests.helpers.federated.attackers import innermost
 from tests.helpers.federated.fuzzing import machines
 from tests.helpers.federated.masked_rounds import altered, tamper
+from tests.helpers.refused import refused
 from tests.helpers.strategies import PROPERTY
 
 CLIENTS, SIZE = 5, 6
@@ -173,19 +174,19 @@ def test_model_that_would_leave_its_range_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("options", "rule"),
+    ("options", "code"),
     [
-        ({"exchange": "weights"}, "exchange = 'weights': must be 'delta' where the aggregator h"),
-        ({"server_optimizer": fl.FedAvgM()}, "server_optimizer = 'FedAvgM': must be left out"),
+        ({"exchange": "weights"}, "choice"),
+        ({"server_optimizer": fl.FedAvgM()}, "conflict"),
         (
             {"mechanism": fl.CentralDP(noise_multiplier=1.0, clip=1.0), "weighting": "equal"},
-            "mechanism = 'CentralDP': must be one that leaves the mean as it is",
+            "value",
         ),
-        ({"client_fraction": 0.4}, "client_fraction = 0.4: must be above 0.5 where the model"),
+        ({"client_fraction": 0.4}, "range"),
     ],
 )
-def test_run_whose_server_needs_the_model_is_refused(options, rule):
-    with pytest.raises(ArgumentError, match=rule):
+def test_run_whose_server_needs_the_model_is_refused(options, code):
+    with refused(next(iter(options)), code):
         run(hidden(), **options)
 
 

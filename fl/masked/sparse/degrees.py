@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, lgamma, log2
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 from extensions.errors import ArgumentError
+from extensions.rules import Between, check_fields
 from fl.masked.sparse.tails import rare_below, rare_from, ways
 
 Against = Literal["curious", "lying"]
@@ -28,6 +29,7 @@ PART = 0.95
 """Share of the honest clients who must stay that is in every sum a lying server can get."""
 SAVES = 2 / 3
 """Share of the other clients, at most, with which a client has keys; else all have with all."""
+_LESS_THAN_HALF = Between(0.0, 0.5, below=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +99,11 @@ class SparseGraph:
     """
 
     against: Against = "lying"
-    corrupt: float = 0.1
-    dropping: float = 0.2
+    corrupt: Annotated[float, _LESS_THAN_HALF] = 0.1
+    dropping: Annotated[float, _LESS_THAN_HALF] = 0.2
 
     def __post_init__(self) -> None:
-        if self.against not in get_args(Against):
-            raise ArgumentError("against", self.against, f"one of {get_args(Against)}")
-        for name in ("corrupt", "dropping"):
-            if not 0.0 <= getattr(self, name) < 0.5:
-                raise ArgumentError(name, getattr(self, name), "at least 0, below 1/2")
+        check_fields(self)
 
     def corrupted(self, clients: int) -> int:
         """Returns how many of so many clients side with the server, at most."""
@@ -137,10 +135,9 @@ class SparseGraph:
         """
         left = cohort - math.floor(self.dropping * cohort + 1e-9)
         if left < staying:
-            allowed = (
-                f"at most {cohort - staying} of {cohort} clients, of which {staying} must stay"
-            )
-            raise ArgumentError("dropping", self.dropping, allowed, "Or lower the threshold.")
+            rule = f"at most {cohort - staying} of {cohort} clients, of which {staying} must stay"
+            hint = "Or lower the {threshold}."
+            raise ArgumentError("dropping", self.dropping, rule, hint, code="range")
         return _degree(clients, corrupted, staying, max(0, clients - left), self.against)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import Between
 from fl.paillier.packing import Packing, Signed
 from fl.round.quantization import FixedPoint
 
@@ -45,14 +45,12 @@ class Scale:
     packed: bool = True
 
     def __post_init__(self) -> None:
-        check_positive("model_range", self.range)
+        Between(0.0, 2.0**_WIDEST, above=True, below=True).check("model_range", self.range)
         room = min(63, self.key_bits - 1)
-        if self.range >= 2.0**_WIDEST:
-            raise ArgumentError("model_range", self.range, f"below 2^{_WIDEST}, for 63 bits")
         if (bits := self.limit.bit_length() + 1) > room:
-            allowed = f"such that {bits} bits of a value are at most {room}"
-            advice = "Lower frac_bits of the fixed point, its clip, or the range."
-            raise ArgumentError("model_range", self.range, allowed, advice)
+            rule = f"such that {bits} bits of a value are at most {room}"
+            hint = "Lower {frac_bits} of the fixed point, its range, or {model_range}."
+            raise ArgumentError("model_range", self.range, rule, hint, code="range")
 
     @property
     def bits(self) -> int:
@@ -84,10 +82,8 @@ class Scale:
         factor = int(((2 << MEAN_BITS) + weight) // (2 * weight))
         if factor < _FEWEST:
             most = 2**MEAN_BITS // _FEWEST
-            advice = 'Take weighting="equal".'
-            raise ArgumentError(
-                "total weight", weight, f"at most {most} where the model is hidden", advice
-            )
+            rule, hint = f"at most {most} with {{hide_model}}", "Take {weighting=equal}."
+            raise ArgumentError("total weight", weight, rule, hint, code="range")
         return factor
 
     def model(self, first: Model, moved: Signed) -> Model:

@@ -39,4 +39,5 @@ class CSVWriter:
             with durable.write(self.path) as file:
                 file.write(text.getvalue().encode())
         except OSError as error:
-            raise ArgumentError("path", str(self.path), "a file that can be written") from error
+            rule = "a file that can be written"
+            raise ArgumentError("path", str(self.path), rule, code="file") from error

@@ -28,12 +28,16 @@ class TensorBoardWriter:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise ArgumentError("folder", str(folder), "a folder that can be written") from error
+            rule = "a folder that can be written"
+            raise ArgumentError("folder", str(folder), rule, code="file") from error
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            advice = "Type: pip install tensorboard. Or take fl.CSVWriter."
-            raise ArgumentError("folder", str(folder), "where TensorBoard is", advice) from error
+            rule, hint = (
+                "where TensorBoard is",
+                "Type: pip install tensorboard. Or take fl.CSVWriter.",
+            )
+            raise ArgumentError("folder", str(folder), rule, hint) from error
         with _private():
             self._writer: Any = SummaryWriter(str(folder))
 

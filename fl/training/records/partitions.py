@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
+from extensions.rules import POSITIVE, Whole, one_of
 from fl.training.data import Records, as_tensors, single
 
 Rows = list[npt.NDArray[np.int64]]
@@ -50,22 +50,20 @@ def partition(
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
         al., ICML 2019 (dirichlet); Li et al., ICDE 2022 (drawn anew).
     """
-    if scheme not in SCHEMES:
-        raise ArgumentError("scheme", scheme, f"one of {', '.join(map(repr, SCHEMES))}")
-    check_positive("alpha", alpha)
-    check_count("seed", seed, 0)
-    check_count("min_size", min_size, 1)
+    one_of(SCHEMES).check("scheme", scheme)
+    POSITIVE.check("alpha", alpha)
+    Whole(0).check("seed", seed)
     if min_size > 1 and scheme != "dirichlet":
-        raise ArgumentError("min_size", min_size, f"left out with {scheme!r}: sizes are even")
+        rule = f"with {{scheme={scheme}}}, whose sizes are even"
+        raise ArgumentError("min_size", min_size, rule, code="conflict")
     x, y = as_tensors(dataset, "dataset")
     if scheme != "iid" and y.ndim > 1:
-        allowed = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
-        raise ArgumentError("scheme", scheme, allowed)
+        rule = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
+        raise ArgumentError("scheme", scheme, rule, code="choice")
     most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
-    if n not in range(1, most + 1):
-        raise ArgumentError("n", n, f"in 1..{most} for {len(y)} records and {scheme!r}")
-    if min_size > len(y) // n:
-        raise ArgumentError("min_size", min_size, f"in 1..{len(y) // n} for {len(y)} records")
+    hint = f"There are {len(y)} records."
+    Whole(1, most).check("n", n, hint)
+    Whole(1, len(y) // n).check("min_size", min_size, hint)
     labels, draws = single(y).numpy(), np.random.default_rng(seed)
     for _ in range(DRAWS):
         rows = SCHEMES[scheme](labels, n, alpha, draws)
@@ -78,6 +76,7 @@ def partition(
         f"such that no client is left with fewer than {min_size} records, as {few} are in draw "
         f"{DRAWS}",
         "Raise it, or take fewer clients.",
+        code="range",
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_count
 from extensions.errors import ArgumentError
+from extensions.rules import Whole
 from fl.training.models import BUCKETS
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
@@ -32,10 +32,10 @@ def tokens(
     """
     from sklearn.utils import murmurhash3_32
 
-    check_count("buckets", buckets, 2)
-    check_count("length", length, 1)
+    Whole(2).check("buckets", buckets)
+    Whole(1).check("length", length)
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ArgumentError("texts", type(texts).__name__, "a list of strings")
+        raise ArgumentError("texts", type(texts).__name__, "a list of strings", code="type")
     found = np.full((len(texts), length), PADDING, dtype=np.int64)
     numbers: dict[str, int] = {}
     for row, text in zip(found, texts, strict=True):

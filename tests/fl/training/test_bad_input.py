@@ -10,6 +10,7 @@ import fl
 from extensions.errors import ArgumentError, UpdateError
 from fl.chain.token import tag
 from tests.helpers.federated.masked_rounds import Tampering
+from tests.helpers.refused import refused
 
 POINT = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
@@ -246,7 +247,7 @@ def test_weights_that_are_none_are_refused(name):
     for weight in (0, -1, 1.5, float("nan")):
         with pytest.raises(ArgumentError, match=f"^weight of client 2 = {weight}: must be a whole"):
             fl.aggregate(AGGREGATORS[name](), UPDATES, {**dict.fromkeys(UPDATES, 1), 2: weight})
-    with pytest.raises(ArgumentError, match=r"^weights = \[0, 1\]: must be of clients \[0, 1, 2"):
+    with refused("weights", value=[0, 1]):
         fl.aggregate(AGGREGATORS[name](), UPDATES, {0: 1, 1: 1})
-    with pytest.raises(ArgumentError, match=r"^clients = -3: must be numbers of at least 0"):
+    with refused("clients", "range", -3):
         fl.aggregate(AGGREGATORS[name](), {**UPDATES, -3: UPDATES[0]})
