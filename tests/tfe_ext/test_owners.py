@@ -201,7 +201,7 @@ LONG = np.full((8, 3), 0.7231)
         ({"test_y": np.full(4, 7351)}, "labels", "an integer in 0..1", "row 0", "7351"),
         (
             *({"train_units": np.zeros(8, int)}, "units"),
-            *("persons with at most rows_per_unit = 1", "a person", None),
+            *("persons with at most {rows_per_unit=1}", "a person", None),
         ),
     ],
 )
