@@ -145,10 +145,10 @@ def main(
 ) -> None:
     """One DPSGD step of a linear model, and inverse_sqrt, under each provider."""
     if spu_python is not None and parties != 2:
-        raise ArgumentError("parties", parties, "2 with spu_python: SPU's are of two parties")
+        raise ArgumentError("parties", parties, "2 with {spu_python}", code="range")
     peer = {} if spu_python is None else spu.versions(spu_python)
     if peer is None:
-        raise ArgumentError("spu_python", spu_python, "a Python that has SPU")
+        raise ArgumentError("spu_python", spu_python, "a Python that has SPU", code="file")
     sizes: dict[str, Any] = {"batch": batch, "features": features, "classes": classes}
     rows: list[dict[str, Any]] = []
     providers: tuple[Beside, ...] = ("tfp", "dealer", "parties", "ttp")

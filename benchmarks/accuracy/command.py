@@ -18,7 +18,7 @@ from benchmarks.accuracy import (
 )
 from benchmarks.accuracy.records import Material, folder_of
 from benchmarks.accuracy.settings import TUNED
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 EXPERIMENTS: dict[str, Callable[[Material], None]] = {
     "features": features.run,
@@ -62,10 +62,10 @@ def main(
     epsilon: float = 2.0,
 ) -> None:
     """Accuracy at epsilon, delta = 1 / (10 records), three parties: mean and deviation."""
-    if data not in TUNED:
-        raise ArgumentError("data", data, f"one of {', '.join(TUNED)}")
-    if backend not in HOSTS:
-        raise ArgumentError("backend", backend, f"one of {HOSTS}")
+    one_of(TUNED).check("data", data)
+    one_of(HOSTS).check("backend", backend)
+    for name in experiment or ():
+        one_of((*KNOWN, SECURE, LACKING)).check("experiment", name)
     material = Material(
         data=data,
         data_dir=folder_of(data, data_dir, download),
@@ -76,9 +76,5 @@ def main(
     for name in experiment or EXPERIMENTS:
         if name in (SECURE, LACKING):
             secure.run(material, backend, way or (), missing=name == LACKING)
-        elif name in KNOWN:
-            KNOWN[name](material)
         else:
-            raise ArgumentError(
-                "experiment", name, f"one of {', '.join((*KNOWN, SECURE, LACKING))}"
-            )
+            KNOWN[name](material)

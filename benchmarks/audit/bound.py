@@ -39,7 +39,8 @@ def p_value(*, secrets: int, guesses: int, right: int, epsilon: float, delta: fl
 
     if not 0 <= right <= guesses <= secrets:
         counts = (right, guesses, secrets)
-        raise ArgumentError("right, guesses, secrets", counts, "in ascending order, none below 0")
+        rule = "in ascending order, none below 0"
+        raise ArgumentError("right, guesses, secrets", counts, rule, code="range")
     law = binom(guesses, 1 / (1 + math.exp(-epsilon)))
     beta = float(law.sf(right - 1))
     # Beyond i = v the probability grows no more.

@@ -12,10 +12,10 @@ from benchmarks.audit.bound import audit
 from benchmarks.audit.games import CANARY_NORM, Game, natural, planted
 from benchmarks.audit.victims import FAULTS, NO_FAULT, claimed, released
 from benchmarks.tables import publish
-from extensions.errors import ArgumentError
 from extensions.owners.data import Split, load_raw
 from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.accounting import Neighbours
+from extensions.rules import one_of
 from extensions.runs.config import TrainConfig
 
 HOSTS = {"clear": "plaintext", "crypten": "CrypTen", "tfe": "ABY3"}
@@ -138,8 +138,8 @@ def main(
 ) -> None:
     """Lower bounds of epsilon, from attacks on released models, beside the claimed ones."""
     backends = backend or list(HOSTS)
-    if unknown := [each for each in backends if each not in HOSTS]:
-        raise ArgumentError("backend", unknown[0], f"one of {', '.join(HOSTS)}")
+    for each in backends:
+        one_of(HOSTS).check("backend", each)
     draws = np.random.default_rng()
     rows, samples = [], []
     for each in backends:

@@ -15,7 +15,7 @@ from benchmarks.accuracy.settings import DELTA_SHARE, TUNED, Setting, ways
 from benchmarks.defaults import constant
 from benchmarks.defaults.subjects import RECORDS, TABLES, Subject, subject
 from extensions.cli.main import app
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 KNOWN = (*RECORDS, *TABLES)
 EPSILONS = (2.0, 1.0, 0.5)
@@ -46,8 +46,7 @@ def main(
         if name == CONSTANT:
             constant.run(epsilon or EPSILONS)
             continue
-        if name not in KNOWN:
-            raise ArgumentError("data", name, f"one of {', '.join((*KNOWN, CONSTANT))}")
+        one_of((*KNOWN, CONSTANT)).check("data", name)
         with tempfile.TemporaryDirectory(prefix="pea-") as folder:
             known = subject(name, Path(folder))
             for opened, target in product(mode or MODES, epsilon or EPSILONS):

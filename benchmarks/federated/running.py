@@ -12,7 +12,7 @@ from torch import nn
 import fl
 from benchmarks.federated.pool import side_by_side
 from benchmarks.federated.records import mnist
-from extensions.errors import ArgumentError
+from extensions.rules import Whole
 
 DELTA = 1e-3
 FRACTION = 0.1
@@ -90,8 +90,7 @@ def perform(
     (_, labels), _ = _records(data_dir)
     distinct = list(dict.fromkeys(settings))
     for one in distinct:
-        if one.clients > len(labels):
-            raise ArgumentError("clients", one.clients, f"at most {len(labels)}, one for a record")
+        Whole(1, len(labels)).check("clients", one.clients)
     jobs = [(setting, seed) for setting in distinct for seed in range(seeds)]
     results = side_by_side(_run, [(one, size, data_dir, seed) for one, seed in jobs], workers)
     return {one: results[i * seeds : (i + 1) * seeds] for i, one in enumerate(distinct)}

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.instruments.child_process import in_child
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN
 from benchmarks.tables import BYTES
 from extensions.privacy.randomness import DrawnAhead
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Ring, Share
+from extensions.rules import one_of
 
 HOSTS = (CRYPTEN, ABY3)
 PARTIES = 3
@@ -223,7 +224,7 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
     Raises:
         ArgumentError: a host that is none of `HOSTS`.
     """
-    check_host(host, HOSTS)
+    one_of(HOSTS).check("host", host)
     if host == ABY3:
         in_one: dict[str, dict[str, Any]] = in_child(f"{module}:in_aby3", **options)
         return in_one

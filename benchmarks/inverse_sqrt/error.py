@@ -7,13 +7,14 @@ import numpy as np
 import typer
 
 from benchmarks import tables
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.inverse_sqrt import figures
 from benchmarks.inverse_sqrt.hosts import Host, available
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, points
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER
 from benchmarks.inverse_sqrt.summary import row
 from benchmarks.network import call, link
+from extensions.rules import one_of
 
 NAME = "inverse-sqrt-error"
 FRAC_BITS = {CRYPTEN: (16, 20), ABY3: (16, 20), SPU: (16, 18, 20)}
@@ -43,7 +44,7 @@ def main(
     rows: list[dict[str, Any]] = []
     curves: figures.Curves = {}
     for name in host or ():
-        check_host(name, FRAC_BITS)
+        one_of(FRAC_BITS).check("host", name)
     hosts = available(spu_python, host or list(FRAC_BITS))
     for frac_bits, one in _runs(hosts):
         x = points(frac_bits, count)

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.instruments import spu
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU
 from benchmarks.inverse_sqrt import spu_party
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, SQRT_RECIPROCAL, Session, measure
-from extensions.errors import ArgumentError, PeaError, install_command
+from extensions.errors import PeaError, install_command
+from extensions.rules import one_of
 
 TIMED = {
     CRYPTEN: (OURS, PAPER, INV_SQRT, SQRT_RECIPROCAL),
@@ -57,8 +58,7 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
     """
     wanted = tuple(TIMED) if names is None else tuple(names)
     for name in wanted:
-        if name not in TIMED:
-            raise ArgumentError("host", name, f"one of {', '.join(TIMED)}")
+        one_of(TIMED).check("host", name)
     hosts = []
     for name, package, extra in _HERE:
         if name not in wanted:
@@ -73,7 +73,7 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
         else:
             print(
                 f"{SPU} is left out: {spu_python} does not have it. Type in an environment of its "
-                f"own: {install_command('spu')}, and give --spu-python its python."
+                f"own: {install_command('spu')}, and give its python as spu_python."
             )
     if not hosts:
         raise PeaError("No host is left to be measured; the lines above say what to install.")
@@ -100,7 +100,6 @@ def timings(
 
 
 def _module(host: str) -> Any:
-    check_host(host, TIMED)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if host in (CRYPTEN, GLOO):
         from benchmarks.inverse_sqrt import crypten_host

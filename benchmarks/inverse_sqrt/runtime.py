@@ -13,7 +13,7 @@ from benchmarks.inverse_sqrt.hosts import TIMED, available
 from benchmarks.inverse_sqrt.table import BATCHES, LARGE, table
 from benchmarks.network import call, link
 from benchmarks.tables import publish, published
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 NETWORKS = ("loopback", "lan", "wan")
 TIMEOUT = 1200.0
@@ -40,8 +40,7 @@ def main(
     By default batches are 1, 32, 64 and 128, and 1024 and 65536. Others, and other hosts, stay in
     the table as they were recorded before with the same repeats and frac-bits.
     """
-    if frac_bits not in FRAC_BITS[ABY3]:
-        raise ArgumentError("frac_bits", frac_bits, "16 or 20")
+    one_of(FRAC_BITS[ABY3]).check("frac_bits", frac_bits)
     hosts = available(spu_python, host)
     for chosen in [link(name) for name in network or NETWORKS]:
         name, same = f"inverse-sqrt-runtime-{chosen.profile}", {"repeats": repeats}

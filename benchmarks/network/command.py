@@ -27,7 +27,8 @@ def main(
     try:
         chosen = link(profile, delay_ms=delay_ms, mbit=mbit, means=means)
         if shutil.which(command[0]) is None:
-            raise ArgumentError("command", command[0], "a program on the PATH, or a path to one")
+            rule = "a program on the PATH, or a path to one"
+            raise ArgumentError("command", command[0], rule, code="file")
         arguments = program(chosen, 0, command)
     except ArgumentError as error:
         print(f"error: {error}", file=sys.stderr)

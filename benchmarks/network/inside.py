@@ -42,9 +42,9 @@ def program(link: Link, launcher: int, command: Sequence[str]) -> list[str]:
         ArgumentError: this process runs on such a network itself.
     """
     if outer := current():
-        allowed = f"asked for outside a network, not on {outer['profile']!r}"
-        advice = "Run by itself what makes a network of its own."
-        raise ArgumentError("network", link.profile, allowed, advice)
+        rule = f"asked for outside a network, not on {outer['profile']!r}"
+        hint = "What makes its own network is run outside any."
+        raise ArgumentError("network", link.profile, rule, hint)
     path = [entry or os.getcwd() for entry in sys.path]
     code = f"import sys; sys.path = {path!r}; from benchmarks.network import inside; inside.main()"
     settings = json.dumps({"link": asdict(link), "launcher": launcher})

@@ -1,9 +1,9 @@
 """The network between two parties: a delay and a rate."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from extensions.errors import ArgumentError
+from extensions.rules import Between, check_fields, one_of
 from extensions.runs.config.seconds import NETWORKS
 
 Means = Literal["auto", "switch", "netem"]
@@ -27,18 +27,12 @@ class Link:
     """
 
     profile: str
-    delay_ms: float = 0.0
-    mbit: float | None = None
+    delay_ms: Annotated[float, Between(0.0, LONGEST_MS)] = 0.0
+    mbit: Annotated[float | None, Between(SLOWEST_MBIT, FASTEST_MBIT)] = None
     means: Means = "auto"
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.delay_ms <= LONGEST_MS:
-            raise ArgumentError("delay_ms", self.delay_ms, f"from 0 to {LONGEST_MS:g}")
-        if self.mbit is not None and not SLOWEST_MBIT <= self.mbit <= FASTEST_MBIT:
-            allowed = f"from {SLOWEST_MBIT:g} to {FASTEST_MBIT:g}, or None"
-            raise ArgumentError("mbit", self.mbit, allowed)
-        if self.means not in get_args(Means):
-            raise ArgumentError("means", self.means, f"one of {', '.join(get_args(Means))}")
+        check_fields(self)
 
     @property
     def plain(self) -> bool:
@@ -66,8 +60,7 @@ def link(
     Raises:
         ArgumentError: there is no such profile, or a number is outside its range.
     """
-    if profile not in PROFILES:
-        raise ArgumentError("profile", profile, f"one of {', '.join(PROFILES)}")
+    one_of(PROFILES).check("profile", profile)
     base = PROFILES[profile]
     name = profile
     name += f"-{delay_ms:g}ms" if delay_ms is not None else ""

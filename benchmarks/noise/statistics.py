@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
+from extensions.rules import Between
 
 BINS = 64
 LEAST_SCALE = 4.0
@@ -23,8 +23,7 @@ def at_most(k: Integers, scale: float) -> npt.NDArray[np.float64]:
     Raises:
         ArgumentError: a scale below 4.
     """
-    if scale < LEAST_SCALE:
-        raise ArgumentError("scale", scale, f"at least {LEAST_SCALE} ring units", "Raise sigma.")
+    Between(LEAST_SCALE).check("scale", scale, "Raise {sigma}.")
     if scale > _SUMMED:
         return np.asarray(stats.norm.cdf((k + 0.5) / scale))
     edge = math.ceil(12 * scale)

@@ -76,8 +76,8 @@ def _content(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError:
         content = None
     if not isinstance(content, dict) or any(field not in content for field in _FIELDS):
-        fields = ", ".join(_FIELDS)
-        raise ArgumentError("result", path.name, f"JSON with {fields}", "Record it again.")
+        rule = f"JSON with {', '.join(_FIELDS)}"
+        raise ArgumentError("result", path.name, rule, "Record it again.", code="file")
     return content
 
 

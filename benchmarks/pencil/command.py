@@ -12,6 +12,7 @@ from benchmarks.pencil.training import publish_training
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
+from extensions.rules import one_of
 
 RING_BITS = 59
 """Of Pencil's plaintexts."""
@@ -84,13 +85,14 @@ def main(
 ) -> None:
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if attack and accuracy:
-        raise ArgumentError("accuracy", accuracy, "left out with --attack")
-    if data is not None and (not accuracy or data not in CASES):
-        allowed = f"one of {', '.join(CASES)}" if accuracy else "left out without --accuracy"
-        raise ArgumentError("data", data, allowed)
+        raise ArgumentError("accuracy", accuracy, "with {attack}", code="conflict")
+    if data is not None:
+        if not accuracy:
+            raise ArgumentError("data", data, "without {accuracy}", code="conflict")
+        one_of(CASES).check("data", data)
     if not attack:
         if masks is not None:
-            raise ArgumentError("masks", masks, "left out without --attack")
+            raise ArgumentError("masks", masks, "without {attack}", code="conflict")
         if accuracy:
             publish_accuracy(data=data or "digits", repeats=5)
             return

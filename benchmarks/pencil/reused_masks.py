@@ -95,9 +95,8 @@ def _echelon(matrix: Exact, modulus: int) -> tuple[Exact, Exact, list[int]]:
     for column in range(width):
         odd = (row for row in range(rows) if columns[row, column] % 2 and row not in pivots)
         if (pivot := next(odd, None)) is None:
-            raise ArgumentError(
-                "steps", rows + 1, f"more, so that {width} masks can be told from each other"
-            )
+            rule = f"more, so that {width} masks can be told from each other"
+            raise ArgumentError("steps", rows + 1, rule, code="range")
         inverse = pow(int(columns[pivot, column]), -1, modulus)
         for both in (columns, solution):
             both[:, column] = both[:, column] * inverse % modulus

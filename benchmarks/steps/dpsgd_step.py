@@ -9,11 +9,12 @@ import typer
 
 from benchmarks.instruments import spu
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
-from benchmarks.instruments.hosts import SPU, check_host
+from benchmarks.instruments.hosts import SPU
 from benchmarks.network import current
 from benchmarks.steps.hosts import HOSTS, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
 from benchmarks.tables import dates, publish, published
+from extensions.rules import one_of
 
 MB = 1e6
 NAME = "dpsgd-step-3-parties"
@@ -81,7 +82,7 @@ def main(
     """
     wanted = HOSTS if host is None else tuple(host)
     for name in wanted:
-        check_host(name, HOSTS)
+        one_of(HOSTS).check("host", name)
     sizes = {"batch": batch, "features": features, "classes": classes}
     peer = spu.versions(spu_python) if SPU in wanted else None
     before = published(NAME, steps=steps, **sizes)

@@ -53,7 +53,8 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> PowerLaw:
         ArgumentError: fewer than two different x, or a value that is not positive.
     """
     if len(set(x)) < 2 or min(*x, *y) <= 0:
-        raise ArgumentError("x, y", (list(x), list(y)), "positive, with at least two different x")
+        rule = "positive, with at least two different x"
+        raise ArgumentError("x, y", (list(x), list(y)), rule, code="range")
     log_x, log_y = np.log(x), np.log(y)
     exponent, intercept = np.polyfit(log_x, log_y, 1)
     residual = float(((log_y - exponent * log_x - intercept) ** 2).sum())
@@ -103,11 +104,8 @@ def _fit(terms: Sequence[Term], columns: NDArray[np.float64], values: Sequence[f
         columns / largest / y[:, None], np.ones(len(y)), rcond=None
     )
     if rank < len(terms):
-        raise ArgumentError(
-            "points",
-            f"{len(values)} of rank {rank}",
-            f"such that they determine {len(terms)} terms",
-        )
+        rule = f"such that they determine {len(terms)} terms"
+        raise ArgumentError("points", f"{len(values)} of rank {rank}", rule, code="shape")
     coefficients = scaled / largest
     shares = np.abs(columns * coefficients / y[:, None]).max(axis=0)
     coefficients[shares < _NOTHING] = 0.0

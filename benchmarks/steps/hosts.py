@@ -21,13 +21,14 @@ from benchmarks.instruments.costs import (
     servers_cost,
     shared_in_crypten,
 )
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps import linear_step, model_step
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
 from extensions.privacy.randomness import DrawnAhead, SystemSource
 from extensions.ring.interface import Share
+from extensions.rules import one_of
 
 HOSTS = (CRYPTEN, GLOO, ABY3, SPU)
 WORK: Mapping[str, Any] = {"linear": linear_step, "models": model_step}
@@ -138,7 +139,7 @@ def sweep(
     Raises:
         ArgumentError: another host.
     """
-    check_host(host, HOSTS)
+    one_of(HOSTS).check("host", host)
     options: dict[str, Any] = {"steps": steps, "kinds": list(kinds), "work": work}
     if host == ABY3:
         task = "benchmarks.steps.hosts:in_aby3"

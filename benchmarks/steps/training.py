@@ -16,10 +16,10 @@ from benchmarks.network.calibration import current
 from benchmarks.tables import BYTES, dates, publish, published
 from extensions.cli import console
 from extensions.cli.parameters import Options
-from extensions.errors import ArgumentError
 from extensions.owners.data import write_parts
 from extensions.owners.features import RAW
 from extensions.owners.origin import FeatureExtraction, Origin
+from extensions.rules import Whole, one_of
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for, settled
 from extensions.runs.options import RunOptions
@@ -118,16 +118,14 @@ def main(
 
     With --kind the others stay in the table as they were recorded before with the same settings.
     """
-    if privacy.steps < 2:
-        raise ArgumentError("steps", privacy.steps, "at least 2, of which the time is taken")
+    Whole(2).check("steps", privacy.steps)
     data, features = origin.title, extraction.features or RAW
     with console.extracting() as show:
         parts = extraction.extract([source.split for source in origin.read(parties)], show)
     private = TrainConfig(parties=parties, data=data, features=features, **vars(privacy))
     kinds = kinds_of(private)
     for each in kind or ():
-        if each not in kinds:
-            raise ArgumentError("kind", each, f"one of {'; '.join(kinds)}")
+        one_of(kinds).check("kind", each)
     title, same = f"training-{data}-{parties}-parties", {"seeds": seeds, "lr": privacy.lr}
     before = published(title, **same, sample_rate=privacy.sample_rate, features=features)
     samples: dict[str, list[dict[str, Any]]] = dict(before.get("samples", {}))

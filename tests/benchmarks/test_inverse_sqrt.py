@@ -121,7 +121,7 @@ def test_a_host_that_is_missing_is_left_out_with_a_line(missing_python, capsys):
     found = hosts.available(missing_python)
     assert SPU not in {host.name for host in found}
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(SPU)]
-    assert re.search(r"left out: .*python does not have it.*--spu-python", line)
+    assert re.search(r"left out: .*python does not have it.*as spu_python", line)
     with pytest.raises(ArgumentError, match="host = 'MP-SPDZ'"):
         hosts.available(missing_python, ["MP-SPDZ"])
     with pytest.raises(PeaError, match="No host is left"):

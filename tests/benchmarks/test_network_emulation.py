@@ -19,6 +19,7 @@ from benchmarks.network import PROFILES, calibration, call, inside, link, netem,
 from extensions.errors import ArgumentError, EmulationError
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.refused import refused
 
 COMMAND = "import typer; from benchmarks.network import command; app = typer.Typer(); "
 COMMAND += "settings = {'allow_interspersed_args': False}; "
@@ -256,18 +257,18 @@ def test_a_task_is_not_called_on_a_network_within_a_network(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code"),
     [
-        ({"profile": "moon"}, "profile = 'moon': must be one of loopback, lan, wan"),
-        ({"delay_ms": -1.0}, "delay_ms = -1.0: must be from 0 to 1000"),
-        ({"delay_ms": float("nan")}, "delay_ms = nan"),
-        ({"mbit": 0.0}, "mbit = 0.0: must be from 0.1 to 30000, or None"),
-        ({"mbit": 1e5}, "mbit = 100000.0"),
-        ({"means": "magic"}, "means = 'magic': must be one of auto, switch, netem"),
+        ({"profile": "moon"}, "choice"),
+        ({"delay_ms": -1.0}, "range"),
+        ({"delay_ms": float("nan")}, "range"),
+        ({"mbit": 0.0}, "range"),
+        ({"mbit": 1e5}, "range"),
+        ({"means": "magic"}, "choice"),
     ],
 )
-def test_a_link_outside_its_range_is_an_error(arguments, message):
-    with pytest.raises(ArgumentError, match=message):
+def test_a_link_outside_its_range_is_an_error(arguments, code):
+    with refused(*arguments, code):
         link(**arguments)
 
 

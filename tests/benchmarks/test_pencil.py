@@ -44,10 +44,10 @@ def test_steps_that_tell_masks_not_apart_are_refused():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--masks", "2"], "masks = .*left out without --attack"),
-        (["--data", "mnist"], "data = 'mnist': must be left out without --accuracy"),
+        (["--masks", "2"], "masks = .*left out without attack"),
+        (["--data", "mnist"], "data = 'mnist': must be left out without accuracy"),
         (["--accuracy", "--data", "imdb"], "data = 'imdb': must be one of digits, mnist, cifar10"),
-        (["--attack", "--accuracy"], "accuracy = True: must be left out with --attack"),
+        (["--attack", "--accuracy"], "accuracy = True: must be left out with attack"),
     ],
 )
 def test_options_without_a_use_are_refused(words, said):

@@ -19,7 +19,6 @@ from benchmarks.steps.models import same_seeds, trajectory
 from benchmarks.steps.models.command import OPACUS, Recorded, main, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
-from extensions.errors import ArgumentError
 from extensions.network.passes import forward
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step
@@ -29,6 +28,7 @@ from extensions.ring.fixed_point import decode, encode
 from tests.benchmarks.test_steps import linux
 from tests.extensions.network.test_stages import networks
 from tests.helpers.bars import bars
+from tests.helpers.refused import refused
 
 F, ROWS = 16, 6
 SPU_PYTHON = os.environ.get("SPU_PYTHON")
@@ -128,7 +128,7 @@ def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
 
 @pytest.mark.parametrize("given", [{"model": ["MLP"]}, {"host": ["ABY3"]}])
 def test_a_trajectory_is_of_one_model_on_one_host(given):
-    with pytest.raises(ArgumentError, match=f"{next(iter(given))} = .* left out with --trajectory"):
+    with refused(next(iter(given)), "conflict"):
         main(trajectory=True, **given)
 
 

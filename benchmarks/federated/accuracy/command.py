@@ -31,6 +31,7 @@ from benchmarks.federated.pool import side_by_side
 from benchmarks.instruments.plots import draw
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
+from extensions.rules import Whole, check_fields, one_of
 
 ROUNDS = 210
 """Most of a run at the papers' sizes."""
@@ -59,15 +60,12 @@ class Sizes:
     """
 
     full: bool = False
-    rounds: int | None = None
-    local_epochs: int | None = None
-    records: int | None = None
+    rounds: Annotated[int | None, Whole(1)] = None
+    local_epochs: Annotated[int | None, Whole(1)] = None
+    records: Annotated[int | None, Whole(2 * CLIENTS)] = None
 
     def __post_init__(self) -> None:
-        least = {"rounds": 1, "local_epochs": 1, "records": 2 * CLIENTS}
-        for name, value in self.given.items():
-            if value < least[name]:
-                raise ArgumentError(name, value, f"at least {least[name]}")
+        check_fields(self)
 
     @property
     def given(self) -> dict[str, int]:
@@ -103,17 +101,16 @@ class Learning:
     lr: float = LR
     clip: float = 0.01
     exact_noise: bool = False
-    seed: int = 0
+    seed: Annotated[int, Whole(0)] = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ArgumentError("seed", self.seed, "at least 0")
+        check_fields(self)
         try:
             torch.zeros(1, device=self.device)
         except (RuntimeError, AssertionError) as error:
-            allowed = "a device that torch finds here"
-            raise ArgumentError("device", self.device, allowed, "Type: --device cpu") from error
+            rule, hint = "a device that torch finds here", "Take {device=cpu}."
+            raise ArgumentError("device", self.device, rule, hint) from error
 
 
 def main(
@@ -208,6 +205,5 @@ def last_target(published: Published, model: str, partition: str) -> int | None:
 def _chosen(name: str, given: str | None, known: Collection[str]) -> tuple[str, ...]:
     if given is None:
         return tuple(known)
-    if given not in known:
-        raise ArgumentError(name, given, f"one of {', '.join(known)}")
+    one_of(known).check(name, given)
     return (given,)

@@ -15,7 +15,7 @@ class Sitting:
 
     Attributes:
         keep: folder in which every run is kept after each of its rounds, and from which it goes on.
-        minutes: no round begins later; the rest is for a next time. Needs --keep.
+        minutes: no round begins later; the rest is for a next time. Needs a folder to keep it.
 
     Raises:
         ArgumentError: no time, or a time without a folder.
@@ -28,9 +28,9 @@ class Sitting:
         if self.minutes is None:
             return
         if not self.minutes > 0.0:
-            raise ArgumentError("minutes", self.minutes, "above 0")
+            raise ArgumentError("minutes", self.minutes, "above 0", code="range")
         if self.keep is None:
-            raise ArgumentError("minutes", self.minutes, "left out without --keep")
+            raise ArgumentError("minutes", self.minutes, "without {keep}", code="conflict")
 
     def ends(self) -> float:
         """Returns the time of day, in seconds of the system's clock, at which a new one ends."""

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 import fl
-from extensions.checks import check_positive
+from extensions.rules import POSITIVE
 
 # Percent of the test records after rounds 1 to 50 of a chain: C = 0.1, B = 10, E = 5, learning rate
 # 0.01; the MLP has one hidden layer of 64 units.
@@ -84,9 +84,9 @@ class PublishedLaplace(fl.Mechanism):
     def __init__(
         self, model: nn.Module, *, epsilon: float, rounds: int, local_epochs: int, seed: int
     ) -> None:
-        check_positive("epsilon", epsilon)
-        check_positive("rounds", rounds)
-        check_positive("local_epochs", local_epochs)
+        POSITIVE.check("epsilon", epsilon)
+        POSITIVE.check("rounds", rounds)
+        POSITIVE.check("local_epochs", local_epochs)
         layers = list(model.parameters())
         self._ends = np.cumsum([layer.numel() for layer in layers])[:-1]
         self._noised = [layer.ndim > 1 for layer in layers]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.rules import Whole, one_of
 
 Published = Mapping[tuple[str, str, str], Mapping[int, int]]
 """Rounds by target accuracy in percent, by model, partition and method."""
@@ -49,18 +50,19 @@ def _content(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ArgumentError("published", path.name, "a JSON file that can be read") from error
+        rule = "a JSON file that can be read"
+        raise ArgumentError("published", path.name, rule, code="file") from error
 
 
 def _object(value: Any, name: str, allowed: Collection[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ArgumentError(f"published: {name}", value, f"an object of {', '.join(allowed)}")
-    if wrong := [key for key in value if key not in allowed]:
-        raise ArgumentError(f"published: {name}", wrong[0], f"one of {', '.join(allowed)}")
+        rule = f"an object of {', '.join(allowed)}"
+        raise ArgumentError(f"published: {name}", value, rule, code="file")
+    for key in value:
+        one_of(allowed).check(f"published: {name}", key)
     return value
 
 
 def _count(number: Any) -> int:
-    if not isinstance(number, int) or number < 1:
-        raise ArgumentError("published: rounds", number, "a number of at least 1")
-    return number
+    Whole(1).check("published: rounds", number)
+    return int(number)

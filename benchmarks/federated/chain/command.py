@@ -8,7 +8,7 @@ import typer
 
 from benchmarks.federated.chain import exactness, order, time_limits
 from benchmarks.tables import publish
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 PARTS = ("time", "lists", "order", "exact")
 
@@ -25,8 +25,7 @@ def main(
 ) -> None:
     """Who takes part by Time_limit and lists, the order of computing, and what exact sums mean."""
     for name in part or ():
-        if name not in PARTS:
-            raise ArgumentError("part", name, f"one of {', '.join(PARTS)}")
+        one_of(PARTS).check("part", name)
     picked = part or PARTS
     load = os.getloadavg()[0]
     if "time" in picked:

@@ -15,6 +15,7 @@ from benchmarks.federated.flower.setting import BITS, FEDAVG, OURS, SECAGG, STAG
 from benchmarks.instruments.flower import ROOT
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 CLIENTS, VALUES = (5, 20, 50), (10_000, 100_000, 1_000_000)
 GONE = (0.01, 0.2)
@@ -54,9 +55,9 @@ def main(
     """
     counts, sizes = tuple(clients or CLIENTS), tuple(values or VALUES)
     if wrong := [size for size in sizes if size % 100]:
-        raise ArgumentError("values", wrong[0], "a multiple of 100")
-    if wrong_parts := set(part or ()) - set(PARTS):
-        raise ArgumentError("part", sorted(wrong_parts)[0], f"one of {', '.join(PARTS)}")
+        raise ArgumentError("values", wrong[0], "a multiple of 100", code="range")
+    for name in part or ():
+        one_of(PARTS).check("part", name)
     for name in part or PARTS[:-1]:
         match name:
             case "costs":
@@ -88,7 +89,8 @@ def run(python: str, module: str, argument: str) -> Any:
         )
         return json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.CalledProcessError) as error:
-        raise ArgumentError("flower_python", python, "a Python that has flwr 1.42") from error
+        rule = "a Python that has flwr 1.42"
+        raise ArgumentError("flower_python", python, rule, code="file") from error
 
 
 def performed(python: str, settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -181,7 +183,8 @@ def mnist_rows(python: str, rounds: int) -> list[dict[str, Any]]:
         ArgumentError: PEA_DATA names no folder of MNIST's files.
     """
     if "PEA_DATA" not in os.environ:
-        raise ArgumentError("PEA_DATA", None, "a folder with MNIST's files in mnist")
+        hint = "It is a folder with MNIST's files in mnist."
+        raise ArgumentError("PEA_DATA", None, "", hint, code="missing")
     found = run(python, MNIST, str(rounds))
     shown = sorted({1, 5, 10, 20, rounds} & set(range(1, rounds + 1)))
     return [

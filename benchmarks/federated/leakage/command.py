@@ -21,7 +21,7 @@ from benchmarks.federated.leakage.attacked import (
 )
 from benchmarks.federated.leakage.figure import draw
 from benchmarks.federated.leakage.images import DATA, Images
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 from fl.leakage import NO_LEAK, Reconstruction
 
 REBUILT = 0.1
@@ -47,8 +47,7 @@ def main(
     ] = False,
 ) -> None:
     """Attack every scheme's views; write the table, and the figure as a .png beside it."""
-    if data not in DATA:
-        raise ArgumentError("data", data, f"one of {', '.join(DATA)}")
+    one_of(DATA).check("data", data)
     torch.set_num_threads(1)
     images = DATA[data](data_dir)
     chosen = np.linspace(0, len(images.x) - 1, records + 2).astype(int)[1:-1].tolist()

@@ -67,7 +67,8 @@ def cifar100(data_dir: Path | None = None) -> Images:
     folder = find_folder("cifar100", data_dir, download=False, files=" and ".join(names))
     paths = [folder / name for name in names]
     if missing := [path.name for path in paths if not path.is_file()]:
-        raise ArgumentError("data_dir", str(folder), f"a folder with {' and '.join(missing)}")
+        rule = f"a folder with {' and '.join(missing)}"
+        raise ArgumentError("data_dir", str(folder), rule, code="file")
     strip = np.asarray(Image.open(paths[0]).convert("RGB")).reshape(-1, 32, 32, 3)
     return Images(
         x=torch.tensor(strip / 255.0, dtype=torch.float32).permute(0, 3, 1, 2),

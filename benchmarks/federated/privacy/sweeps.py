@@ -13,7 +13,7 @@ from benchmarks import tables
 from benchmarks.accuracy.publishing import Line, lines
 from benchmarks.accuracy.runs import summary
 from benchmarks.federated.running import DELTA, FRACTION, PAPERS, Run, Runs, Setting, Size, perform
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
@@ -76,8 +76,7 @@ def chosen(parts: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]:
         ArgumentError: an unknown one.
     """
     for name in parts or ():
-        if name not in known:
-            raise ArgumentError("part", name, f"one of {', '.join(known)}")
+        one_of(known).check("part", name)
     return parts or known
 
 

@@ -8,7 +8,7 @@ import typer
 
 from benchmarks.federated.scale.large import BITS, Done, Setting, perform
 from benchmarks.tables import publish
-from extensions.errors import ArgumentError
+from extensions.rules import one_of
 from fl.masked.sparse.degrees import Against
 
 CLIENTS, VALUES = 1000, 1_000_000
@@ -27,8 +27,7 @@ def main(
     All clients are real, with values and checks of their own, and made anew for every message, as
     by an engine that keeps no process; the server is a process of its own.
     """
-    if against not in SERVERS:
-        raise ArgumentError("against", against, f"one of {', '.join(SERVERS)}")
+    one_of(SERVERS).check("against", against)
     setting = Setting(
         clients=clients,
         values=values,

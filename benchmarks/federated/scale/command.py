@@ -110,7 +110,8 @@ def flower(python: str, clients: int, values: int, shares: int, threshold: int) 
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         found: dict[str, float] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        raise ArgumentError("flower_python", python, "a Python that has flwr 1.42") from error
+        rule = "a Python that has flwr 1.42"
+        raise ArgumentError("flower_python", python, rule, code="file") from error
     return found
 
 

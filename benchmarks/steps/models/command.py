@@ -12,7 +12,7 @@ import typer
 
 from benchmarks.instruments import spu
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.instruments.spu import ROOT
 from benchmarks.steps.dpsgd_step import rows_of
 from benchmarks.steps.hosts import Found, measure
@@ -22,6 +22,7 @@ from benchmarks.steps.models.same_seeds import BACKENDS, publish_accuracy
 from benchmarks.steps.models.trajectory import publish_trajectory
 from benchmarks.tables import publish, published
 from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 NAME = "dpsgd-models"
 OPACUS = "Opacus, in the clear"
@@ -108,14 +109,13 @@ def main(
     """
     models, hosts = model or list(MODELS), host or list(BACKENDS if accuracy else HOSTS)
     for name in hosts:
-        check_host(name, BACKENDS if accuracy else HOSTS)
+        one_of(BACKENDS if accuracy else HOSTS).check("host", name)
     for name in models:
-        if name not in MODELS:
-            raise ArgumentError("model", name, f"one of {', '.join(MODELS)}")
+        one_of(MODELS).check("model", name)
     for option, given in {"model": model, "host": host}.items():
         if trajectory and given:
-            allowed = "left out with --trajectory, which is of the CNN on CrypTen"
-            raise ArgumentError(option, given[0], allowed)
+            rule = "with {trajectory}, which is of the CNN on CrypTen"
+            raise ArgumentError(option, given[0], rule, code="conflict")
     if accuracy:
         publish_accuracy(models, hosts)
     if trajectory:
