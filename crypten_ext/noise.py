@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
-from extensions.checks import check_count
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import NoiseShares, add_gaussian_noise
 from extensions.ring.interface import NoiseSource
+from extensions.rules import Whole
 
 import crypten
 from crypten.mpc import MPCTensor
@@ -74,5 +74,5 @@ def _size(shape: int | Sequence[int]) -> torch.Size:
     """Returns the shape as torch has it; ArgumentError of what is none."""
     sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     for each in sizes:
-        check_count("shape", each, 0)
+        Whole(0).check("shape", each)
     return torch.Size(map(int, sizes))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from extensions.checks import check_count
+from extensions.rules import Whole
 from extensions.runs.config import Kind, TrainConfig
 from extensions.runs.config.scripts import settings_of
 
@@ -85,7 +85,7 @@ def defaults(
     Raises:
         ArgumentError: a value out of range, or no noise gives that epsilon.
     """
-    check_count("columns", columns, 1)
+    Whole(1).check("columns", columns)
     config = settings_of(
         kind,
         records=records,

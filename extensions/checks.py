@@ -1,52 +1,28 @@
 """Checks of numbers and addresses that several settings have in common."""
 
 import ipaddress
-import math
 import os
 import re
 import socket
 import threading
-from collections.abc import Sequence
-from numbers import Complex, Integral, Real
+from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole
 
 LABELS = 4096
 """Labels given as numbers are below it where nothing says how many classes there are."""
 
 
-def as_float(name: str, value: Any) -> float:
-    """Returns a real number as Python's, whatever library it is of; a bool stays one.
-
-    Raises:
-        ArgumentError: it is none, or larger than any float.
-    """
-    if isinstance(value, bool):
-        return value
-    try:
-        if isinstance(value, str | bytes) or (
-            isinstance(value, Complex) and not isinstance(value, Real)
-        ):
-            raise TypeError
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(name, value, "a real number") from None
-
-
 def check_positive(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is positive and finite."""
-    if not 0.0 < as_float(name, value) < math.inf:
-        raise ArgumentError(name, value, "positive and finite")
+    POSITIVE.check(name, value)
 
 
 def check_count(name: str, value: int, least: int) -> None:
     """Raises ArgumentError unless the value is a whole number of at least so many."""
-    if not isinstance(value, Integral):
-        raise ArgumentError(name, value, f"a whole number of at least {least}")
-    if value < least:
-        raise ArgumentError(name, value, f"at least {least}")
+    Whole(least).check(name, value)
 
 
 def is_whole(value: object, allowed: range) -> bool:
@@ -59,12 +35,6 @@ def check_label(name: str, value: float, classes: int = LABELS) -> None:
     if not value < classes:
         advice = "Number the classes from 0 on, and drop records whose class is unknown."
         raise ArgumentError(name, "one beyond all classes", f"a label below {classes}", advice)
-
-
-def check_weights(name: str, weights: Sequence[float]) -> None:
-    """Raises ArgumentError unless all of several weights are in (0, 1], if there are any."""
-    if not all(0.0 < weight <= 1.0 for weight in weights):
-        raise ArgumentError(name, list(weights), "in (0, 1], each of them")
 
 
 def check_seconds(name: str, value: float) -> None:
@@ -80,8 +50,7 @@ def waitable(seconds: float) -> float:
 
 def check_not_negative(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is finite and at least 0."""
-    if not 0.0 <= as_float(name, value) < math.inf:
-        raise ArgumentError(name, value, "finite, at least 0")
+    NOT_NEGATIVE.check(name, value)
 
 
 def check_address(name: str, text: str) -> tuple[str, int]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from extensions.checks import check_weights
 from extensions.errors import ArgumentError
 from extensions.owners.schema.cells import Mark, Separator, label_of
 from extensions.owners.schema.columns import (
@@ -16,7 +15,7 @@ from extensions.owners.schema.columns import (
     check_names,
     check_range,
 )
-from extensions.rules import Whole, check_fields, one_of
+from extensions.rules import PART, Each, Whole, check_fields, one_of
 
 Task = Literal["classification", "regression"]
 Basis = Literal["draft", "public", "data"]
@@ -56,7 +55,7 @@ class Target:
         if self.weights and len(self.weights) != len(self.classes):
             allowed = f"one for each of {len(self.classes)} classes"
             raise ArgumentError("target.weights", list(self.weights), allowed, code="shape")
-        check_weights("target.weights", self.weights)
+        Each(PART).check("target.weights", self.weights)
         one_of(("refuse", "clip")).check("target.outside", self.outside)
 
 
