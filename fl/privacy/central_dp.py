@@ -186,7 +186,7 @@ class CentralDP(Mechanism):
         """Takes the norm, where it is adaptive, and whether the client fills the round up."""
         self._idle = frozenset({client} if told.get("idle") is True else ())
         if self.adaptive is not None:
-            clip = told.get("clip")
+            clip: Any = told.get("clip")
             POSITIVE.check("clip", clip)
             self.clip = float(clip)
 

@@ -57,8 +57,8 @@ def evaluate(
         try:
             found[name] = float(metric(whole, y))
         except (TypeError, ValueError, RuntimeError) as error:
-            metric = f"metrics[{name!r}]"
-            raise ArgumentError(metric, str(error), "one number", code="type") from error
+            which = f"metrics[{name!r}]"
+            raise ArgumentError(which, str(error), "one number", code="type") from error
     return found
 
 

@@ -138,11 +138,11 @@ class RunSettings:
             self.weighting = "equal" if self.mechanism.equal_weights else "records"
         if not isinstance(self.session, str):
             raise ArgumentError("session", self.session, "a text", code="type")
-        kind = type(self.mechanism).__name__
+        user = type(self.mechanism).__name__
         if self.mechanism.exchange is not None:
-            self._check_choice("exchange", self.mechanism.exchange, kind)
+            self._check_choice("exchange", self.mechanism.exchange, user)
         if self.mechanism.equal_weights:
-            self._check_choice("weighting", "equal", kind)
+            self._check_choice("weighting", "equal", user)
         if self.server_optimizer != ServerOptimizer():
             self._check_choice("exchange", "delta", "a server optimizer")
         if self.aggregator.hides_model:
