@@ -85,7 +85,7 @@ _STATISTICS = {"--method": "statistics", "--loss": "least-squares", "--steps": N
 _APART = [
     ({"--open": "each-step", "--evaluate": "opened"}, ("evaluate",)),
     ({"--open": "each-step", "--init": "local", "--epsilon-init": "1"}, ("init",)),
-    ({"--open": "each-step", "--no-dp": "", **_NO_NOISE, "--delta": None}, ("no_dp",)),
+    ({"--open": "each-step", "--no-dp": "", **_NO_NOISE, "--delta": None}, ("no_dp", "private")),
     ({"--method": "statistics"}, ("loss",)),
     ({**_STATISTICS, "--open": "each-step"}, ("open",)),
     ({**_STATISTICS, "--model": "mlp:4"}, ("model",)),
