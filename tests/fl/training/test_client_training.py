@@ -117,7 +117,7 @@ def test_a_client_whose_training_withdraws_is_left_out_with_its_reason():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"train": plain_sgd, "lr": 0.2}, "lr = 0.2: must be left out with a training by train="),
+        ({"train": plain_sgd, "lr": 0.2}, "lr = 0.2: must be left out with a training by train"),
         ({"train": plain_sgd, "batch_size": None}, "batch_size = None"),
         ({"server_optimizer": fl.FedAvgM(), "exchange": "weights"}, "exchange = 'weights'"),
         ({"metrics": {"loss": mse_loss}}, r"metrics = \['loss'\]: must be other names"),
