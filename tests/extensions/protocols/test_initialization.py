@@ -348,7 +348,7 @@ HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]
     [
         ({"local": HUGE}, "local = 'a layer of norm 387.3': must be of norm at most 100"),
         ({"local": []}, r"local = \[\]: must be of the model's shapes"),
-        ({"records": 0}, "records = 0: must be at least 1"),
+        ({"records": 0}, "records = 0: must be a whole number of at least 1"),
     ],
 )
 def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
@@ -376,7 +376,7 @@ def test_a_model_whose_activations_are_not_known_is_refused():
     ("settings", "message"),
     [
         ({"strategy": "best"}, "strategy = 'best': must be one of"),
-        ({"strategy": "local"}, "held_out = None: must be encrypted records"),
+        ({"strategy": "local"}, "held_out = None: must be given with strategy"),
         ({"weighting": "loud"}, "weighting = 'loud': must be one of"),
         (
             {"strategy": "local-accuracy", "weighting": "uniform"},
