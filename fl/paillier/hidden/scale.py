@@ -45,7 +45,9 @@ class Scale:
     packed: bool = True
 
     def __post_init__(self) -> None:
-        Between(0.0, 2.0**_WIDEST, above=True, below=True).check("model_range", self.range)
+        words = f"positive and below 2^{_WIDEST}"
+        allowed = Between(0.0, 2.0**_WIDEST, above=True, below=True, words=words)
+        allowed.check("model_range", self.range)
         room = min(63, self.key_bits - 1)
         if (bits := self.limit.bit_length() + 1) > room:
             rule = f"such that {bits} bits of a value are at most {room}"
