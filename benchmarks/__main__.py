@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-import typer
-
-from extensions.cli.installed import Commands
+from extensions.cli.commands import Commands
 from extensions.cli.main import run
 
 
 class Benchmarks(Commands):
-    """One command a table, or a group of tables, and those about all of them."""
+    """Measure again what the documents' tables say; `list` says which command makes which."""
 
     own: ClassVar[Mapping[str, str]] = {
         "inverse-sqrt-error": "benchmarks.inverse_sqrt.error:main",
@@ -47,13 +45,5 @@ class Benchmarks(Commands):
     }
 
 
-app = typer.Typer(cls=Benchmarks, add_completion=False, pretty_exceptions_enable=False)
-
-
-@app.callback()
-def benchmarks() -> None:
-    """Measure again what the documents' tables say; `list` says which command makes which."""
-
-
 if __name__ == "__main__":
-    run(app, "python -m benchmarks")
+    run(Benchmarks, "python -m benchmarks")

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from benchmarks.tables import publish
 from extensions.lattice.plan import Convolution, matrices
@@ -15,6 +14,8 @@ from extensions.lattice.product import KeyOwner, Multiplier
 from extensions.oblivious_transfer.blocks import Hash
 from extensions.oblivious_transfer.extension import Receiver, Sender, message_bytes
 from extensions.oblivious_transfer.values import receive_correlated, send_correlated
+from extensions.options import Option
+from extensions.rules import Whole
 
 MB = 1e6
 CHEETAH_MB = 0.4
@@ -129,7 +130,7 @@ def main(
     inner: int = 512,
     columns: int = 10,
     transfers: int = 1 << 20,
-    repeats: Annotated[int, typer.Option(help="Of which the median is told.", min=1)] = 5,
+    repeats: Annotated[int, Option(help="Of which the median is told."), Whole(1)] = 5,
 ) -> None:
     """Products of matrices and correlated transfers of two parties, and own products."""
     table = [

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-import typer
 
 import crypten_ext
 from benchmarks.instruments import spu
@@ -21,6 +20,8 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from extensions.errors import ArgumentError
+from extensions.options import Option
+from extensions.rules import Whole
 from extensions.runs.providers import DEALINGS, Dealing
 
 import crypten
@@ -134,13 +135,13 @@ def spu_rows(python: str, steps: int, sizes: dict[str, Any]) -> list[dict[str, A
 
 
 def main(
-    parties: Annotated[int, typer.Option(help="Number of parties.", min=2)] = 3,
+    parties: Annotated[int, Option(help="Number of parties."), Whole(2)] = 3,
     batch: int = 128,
     features: int = 512,
     classes: int = 10,
-    steps: Annotated[int, typer.Option(help="Timed steps, after three that are not.")] = 15,
+    steps: Annotated[int, Option(help="Timed steps, after three that are not.")] = 15,
     spu_python: Annotated[
-        str | None, typer.Option(help="A Python that has SPU, for its steps of two parties.")
+        str | None, Option(help="A Python that has SPU, for its steps of two parties.")
     ] = None,
 ) -> None:
     """One DPSGD step of a linear model, and inverse_sqrt, under each provider."""

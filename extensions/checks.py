@@ -5,12 +5,16 @@ import os
 import re
 import socket
 import threading
+from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
 
 from extensions.errors import ArgumentError
 from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole
 
+_PRIVATE_KEY = b"PRIVATE KEY-----"
+_HEAD = 1 << 16
+"""Bytes of a file in which a private key is looked for."""
 LABELS = 4096
 """Labels given as numbers are below it where nothing says how many classes there are."""
 
@@ -127,3 +131,24 @@ def check_writable(name: str, path: Path, *, folder: bool = False) -> None:
     above = next(each for each in path.absolute().parents if os.path.lexists(each))
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise ArgumentError(name, str(path), "in a folder that can be written", f"Not: {above}.")
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which may be still to be written."""
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def is_private_key(path: Path) -> bool:
+    """Whether a file begins as one with a private key does."""
+    return _PRIVATE_KEY in beginning(path)
+
+
+def beginning(path: Path) -> bytes:
+    """Returns how a file begins; nothing of what is none, or cannot be read."""
+    with suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(_HEAD)
+    return b""

@@ -86,6 +86,11 @@ ERR = cast(TextIO, Stream(lambda: _current("stderr")))
 """Standard error, likewise."""
 
 
+def say(text: object, stream: TextIO = OUT) -> None:
+    """Prints a line at once."""
+    print(text, file=stream, flush=True)
+
+
 @contextmanager
 def lasting() -> Iterator[dict[str, Stream]]:
     """In the block nothing that is printed raises an error; yields both streams by their names.

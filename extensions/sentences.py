@@ -19,6 +19,24 @@ SENTENCES = {
     "missing": "{argument} = {value}: must be given{rule}.",
     "conflict": "{argument} = {value}: must be left out{rule}.",
     "data": "{argument} = {value}: must be {rule}.",
+    "privacy": "Choose how private the run is: {rule}.",
+    # What was typed.
+    "unknown-command": "{value} is no command of {rule}.",
+    "unknown-option": "{argument} is no option of {rule}.",
+    "needed": "{rule} needs {argument}.",
+    "no-value": "{argument} needs a value.",
+    "flag-value": "{argument} is a flag and takes no value. Give it alone, or leave it out.",
+    "doubled": "{argument} is given twice. Give it once.",
+    "not-a-number": "{argument} must be {rule}, not {value}.",
+    "stray": "{value} belongs to no option of {rule}.",
+    "key": "{argument}: {value} is no option of this command.",
+    "needs": "{argument} needs {rule}.",
+    # What a command writes.
+    "same-file": "{argument} would replace {value}, which {rule} names. Choose another path.",
+    "private-key": "{argument} would replace {value}, which has a private key. Choose another "
+    "path.",
+    "ledger": "{argument} would replace {value}, a ledger of `pea budget`, and what was spent "
+    "would be forgotten. Choose another path.",
 }
 """By code. A rule says what the value must be; of "missing" and "conflict" with what."""
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from benchmarks.accuracy import (
     accountant,
     aggregation,
@@ -18,7 +16,8 @@ from benchmarks.accuracy import (
 )
 from benchmarks.accuracy.records import Material, folder_of
 from benchmarks.accuracy.settings import TUNED
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 EXPERIMENTS: dict[str, Callable[[Material], None]] = {
     "features": features.run,
@@ -36,29 +35,27 @@ HOSTS = ("crypten", "tfe")
 
 
 def main(
-    data: Annotated[str, typer.Option(help="digits, mnist, cifar10 or imdb.")] = "mnist",
+    data: Annotated[str, Option(help="digits, mnist, cifar10 or imdb.")] = "mnist",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of its files; by default NAME in PEA_DATA.")
+        Path | None, Option(help="Folder of its files; by default NAME in PEA_DATA.")
     ] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch missing files.")] = False,
+    download: Annotated[bool, Option(name="download", help="Fetch missing files.")] = False,
     experiment: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help=f"{', '.join(KNOWN)}, {SECURE}, {LACKING} (secure runs that are not "
             f"published); once for each; by default the first six."
         ),
     ] = None,
-    backend: Annotated[str, typer.Option(help="Host of the secure run: crypten or tfe.")] = HOSTS[
-        0
-    ],
+    backend: Annotated[str, Option(help="Host of the secure run: crypten or tfe.")] = HOSTS[0],
     way: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Title of a way of the secure run that is measured anew, others stay; or title "
             "and epsilon, 'whitened, 2'; once for each; by default all."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions, each with its own seed.", min=1)] = 3,
+    seeds: Annotated[int, Option(help="Repetitions, each with its own seed."), Whole(1)] = 3,
     epsilon: float = 2.0,
 ) -> None:
     """Accuracy at epsilon, delta = 1 / (10 records), three parties: mean and deviation."""

@@ -6,16 +6,16 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from benchmarks.audit.bound import audit
 from benchmarks.audit.games import CANARY_NORM, Game, natural, planted
 from benchmarks.audit.victims import FAULTS, NO_FAULT, claimed, released
 from benchmarks.tables import publish
+from extensions.options import Option
 from extensions.owners.data import Split, load_raw
 from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.accounting import Neighbours
-from extensions.rules import one_of
+from extensions.rules import Whole, one_of
 from extensions.runs.config import TrainConfig
 
 HOSTS = {"clear": "plaintext", "crypten": "CrypTen", "tfe": "ABY3"}
@@ -129,12 +129,12 @@ def attacks(
 
 def main(
     backend: Annotated[
-        list[str] | None, typer.Option(help="clear, crypten, tfe; once for each; by default all.")
+        list[str] | None, Option(help="clear, crypten, tfe; once for each; by default all.")
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="That the runs claim.")] = 2.0,
-    canaries: Annotated[int, typer.Option(help="Planted records, in plaintext.", min=6)] = 1000,
-    canaries_secure: Annotated[int, typer.Option(help="The same, on a host.", min=6)] = 240,
-    seeds: Annotated[int, typer.Option(help="Runs of each kind.", min=1)] = 3,
+    epsilon: Annotated[float, Option(help="That the runs claim.")] = 2.0,
+    canaries: Annotated[int, Option(help="Planted records, in plaintext."), Whole(6)] = 1000,
+    canaries_secure: Annotated[int, Option(help="The same, on a host."), Whole(6)] = 240,
+    seeds: Annotated[int, Option(help="Runs of each kind."), Whole(1)] = 3,
 ) -> None:
     """Lower bounds of epsilon, from attacks on released models, beside the claimed ones."""
     backends = backend or list(HOSTS)

@@ -8,14 +8,13 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks import tables
 from benchmarks.accuracy.settings import DELTA_SHARE, TUNED, Setting, ways
 from benchmarks.defaults import constant
 from benchmarks.defaults.subjects import RECORDS, TABLES, Subject, subject
-from extensions.cli.main import app
-from extensions.rules import one_of
+from extensions.cli.main import PeaCommands
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 KNOWN = (*RECORDS, *TABLES)
 EPSILONS = (2.0, 1.0, 0.5)
@@ -32,14 +31,14 @@ CONSTANT = "constant"
 def main(
     data: Annotated[
         list[str] | None,
-        typer.Option(help=f"{', '.join(KNOWN)}, or {CONSTANT}: the rule's; by default all data."),
+        Option(help=f"{', '.join(KNOWN)}, or {CONSTANT}: the rule's; by default all data."),
     ] = None,
-    backend: Annotated[str, typer.Option(help="clear, crypten or tfe.")] = "clear",
-    epsilon: Annotated[list[float] | None, typer.Option(help="By default 2, 1 and 0.5.")] = None,
+    backend: Annotated[str, Option(help="clear, crypten or tfe.")] = "clear",
+    epsilon: Annotated[list[float] | None, Option(help="By default 2, 1 and 0.5.")] = None,
     mode: Annotated[
-        list[str] | None, typer.Option("--open", help="never or each-step; by default both.")
+        list[str] | None, Option(name="open", help="never or each-step; by default both.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions; of tables, splits.", min=1)] = 3,
+    seeds: Annotated[int, Option(help="Repetitions; of tables, splits."), Whole(1)] = 3,
 ) -> None:
     """What a new user gets, delta = 1 / (10 records), three parties, beside the best known."""
     for name in data or KNOWN:
@@ -122,7 +121,7 @@ def _train(options: Sequence[str]) -> dict[str, Any]:
     """Returns the report of `pea train` with these options."""
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         report = Path(folder) / "report.json"
-        app(["train", *options, "--json", str(report)], standalone_mode=False)
+        PeaCommands.call("pea", "train", *options, "--json", report)
         found: dict[str, Any] = json.loads(report.read_text())
         return found
 

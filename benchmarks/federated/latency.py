@@ -7,14 +7,14 @@ from itertools import product
 from statistics import mean, median
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from benchmarks.federated.links import simulated
 from benchmarks.federated.schemes import SCHEMES, Latency, Scheme, measure
 from benchmarks.instruments.plots import Panel, draw
 from benchmarks.pages.entries import NAMES
 from benchmarks.tables import publish
 from extensions.cli import console
+from extensions.options import Option
+from extensions.rules import Whole
 
 CLIENTS = (10, 20, 50, 100)
 VALUES = 199_210
@@ -41,9 +41,9 @@ Found = Mapping[Case, Mapping[int, Sequence[Latency]]]
 
 def main(
     clients: Annotated[
-        list[int] | None, typer.Option(help="Numbers of clients; 10, 20, 50 and 100.", min=8)
+        list[int] | None, Option(help="Numbers of clients; 10, 20, 50 and 100."), Whole(8)
     ] = None,
-    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = VALUES,
+    values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
 ) -> None:
     """Seconds of a round of a star and of chains, measured and by formula, by clients and links."""
     counts = sorted(set(clients or CLIENTS))

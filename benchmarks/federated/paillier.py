@@ -10,10 +10,10 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import phe
 import torch
-import typer
 
 import fl
 from benchmarks.tables import publish
+from extensions.options import Option
 from extensions.owners.data import load_raw
 from fl import paillier
 
@@ -210,12 +210,12 @@ def training_rows(data_dir: Path | None, rounds: int, records: int) -> list[dict
 
 
 def main(
-    times: Annotated[int, typer.Option(help="Timed calls of each operation.")] = 20,
-    values: Annotated[int, typer.Option(help="Values that phe encrypts one by one.")] = 100,
-    rounds: Annotated[int, typer.Option(help="Of each training.")] = 5,
-    records: Annotated[int, typer.Option(help="Training records, of MNIST above all.")] = 6000,
+    times: Annotated[int, Option(help="Timed calls of each operation.")] = 20,
+    values: Annotated[int, Option(help="Values that phe encrypts one by one.")] = 100,
+    rounds: Annotated[int, Option(help="Of each training.")] = 5,
+    records: Annotated[int, Option(help="Training records, of MNIST above all.")] = 6000,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's files; only digits without.")
+        Path | None, Option(help="Folder of MNIST's files; only digits without.")
     ] = None,
 ) -> None:
     """Paillier: the operations, a packed CNN beside phe's, training encrypted and plain."""

@@ -4,7 +4,6 @@ import sys
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from benchmarks import tables
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
@@ -14,7 +13,8 @@ from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, points
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER
 from benchmarks.inverse_sqrt.summary import row
 from benchmarks.network import call, link
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 NAME = "inverse-sqrt-error"
 FRAC_BITS = {CRYPTEN: (16, 20), ABY3: (16, 20), SPU: (16, 18, 20)}
@@ -27,16 +27,16 @@ DRAWN = (
     (SPU, "rsqrt", 18),
 )
 SpuPython = Annotated[
-    str, typer.Option(help="A Python that has SPU, which may be another environment's.")
+    str, Option(help="A Python that has SPU, which may be another environment's.")
 ]
 
 HostNames = Annotated[
-    list[str] | None, typer.Option(help=f"One of {', '.join(FRAC_BITS)}; may be repeated.")
+    list[str] | None, Option(help=f"One of {', '.join(FRAC_BITS)}; may be repeated.")
 ]
 
 
 def main(
-    count: Annotated[int, typer.Option(help="Points, as many in every decade.", min=100)] = 14_000,
+    count: Annotated[int, Option(help="Points, as many in every decade."), Whole(100)] = 14_000,
     host: HostNames = None,
     spu_python: SpuPython = sys.executable,
 ) -> None:

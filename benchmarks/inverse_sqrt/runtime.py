@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks.instruments.hosts import ABY3
 from benchmarks.inverse_sqrt.error import FRAC_BITS, SpuPython
 from benchmarks.inverse_sqrt.hosts import TIMED, available
 from benchmarks.inverse_sqrt.table import BATCHES, LARGE, table
 from benchmarks.network import call, link
 from benchmarks.tables import publish, published
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 NETWORKS = ("loopback", "lan", "wan")
 TIMEOUT = 1200.0
@@ -23,16 +22,16 @@ _Step = tuple[str, int, int]
 
 def main(
     network: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(NETWORKS)}; may be repeated.")
+        list[str] | None, Option(help=f"One of {', '.join(NETWORKS)}; may be repeated.")
     ] = None,
     batch: Annotated[
-        list[int] | None, typer.Option(help="Elements of a call; may be repeated.", min=1)
+        list[int] | None, Option(help="Elements of a call; may be repeated."), Whole(1)
     ] = None,
     host: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(TIMED)}; may be repeated.")
+        list[str] | None, Option(help=f"One of {', '.join(TIMED)}; may be repeated.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Timed calls of each batch.", min=1)] = 5,
-    frac_bits: Annotated[int, typer.Option(help="16 or 20.")] = 16,
+    repeats: Annotated[int, Option(help="Timed calls of each batch."), Whole(1)] = 5,
+    frac_bits: Annotated[int, Option(help="16 or 20.")] = 16,
     spu_python: SpuPython = sys.executable,
 ) -> None:
     """Time, rounds and bytes of 1/sqrt(x) in CrypTen, ABY3 and SPU, a table for each network.

@@ -5,20 +5,20 @@ import shutil
 import sys
 from typing import Annotated
 
-import typer
-
 from benchmarks.network.inside import program
 from benchmarks.network.profiles import PROFILES, Means, link
 from extensions.errors import ArgumentError
+from extensions.options import Option
 
 
 def main(
-    command: Annotated[list[str], typer.Argument(help="The program and its arguments.")],
-    profile: Annotated[str, typer.Option(help=", ".join(PROFILES) + ".")] = "loopback",
-    delay_ms: Annotated[float | None, typer.Option(help="One-way, over the profile's.")] = None,
-    mbit: Annotated[float | None, typer.Option(help="10^6 bit/s, over the profile's.")] = None,
-    means: Annotated[Means, typer.Option(help="What delays packets.")] = "auto",
-) -> None:
+    command: Annotated[list[str], Option(help="The program and its arguments.")],
+    /,
+    profile: Annotated[str, Option(help=", ".join(PROFILES) + ".")] = "loopback",
+    delay_ms: Annotated[float | None, Option(help="One-way, over the profile's.")] = None,
+    mbit: Annotated[float | None, Option(help="10^6 bit/s, over the profile's.")] = None,
+    means: Annotated[Means, Option(help="What delays packets.")] = "auto",
+) -> int:
     """Run COMMAND as if a LAN or WAN lay between its processes, which meet at 127.0.0.1.
 
     A LAN has 0.1 ms one-way and 1 Gbit/s, a WAN 20 ms and 100 Mbit/s. What the network does is
@@ -32,5 +32,5 @@ def main(
         arguments = program(chosen, 0, command)
     except ArgumentError as error:
         print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
+        return 2
     os.execv(arguments[0], arguments)

@@ -5,7 +5,6 @@ import statistics
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from benchmarks.instruments.child_process import in_child
 from benchmarks.instruments.costs import BYTES_AND_DEALT, over_parties
@@ -13,7 +12,9 @@ from benchmarks.noise.hosts import FLOATS, PROTOCOL2, RANDN
 from benchmarks.noise.statistics import summary
 from benchmarks.tables import publish
 from crypten_ext.processes.launch import Parties
+from extensions.options import Option
 from extensions.protocols.noise import party_variance
+from extensions.rules import Whole
 
 SIGMAS = (2.0**-10, 1.0, 2.0**10)
 STOCK = f"{RANDN}, stock"
@@ -49,11 +50,11 @@ def total_variance(method: str, parties: int) -> float:
 
 
 def main(
-    parties: Annotated[int, typer.Option(help="Parties in CrypTen.", min=2)] = 3,
+    parties: Annotated[int, Option(help="Parties in CrypTen."), Whole(2)] = 3,
     frac_bits: int = 16,
-    draws: Annotated[int, typer.Option(help="Values opened for the statistics.")] = 200_000,
-    size: Annotated[int, typer.Option(help="Values of the timed call.")] = 5130,
-    repeats: Annotated[int, typer.Option(help="Timed calls, after one that is not.")] = 5,
+    draws: Annotated[int, Option(help="Values opened for the statistics.")] = 200_000,
+    size: Annotated[int, Option(help="Values of the timed call.")] = 5130,
+    repeats: Annotated[int, Option(help="Timed calls, after one that is not.")] = 5,
 ) -> None:
     """Noise of Protocol 2, of CrypTen's randn and of float Gaussians: statistics and costs."""
     common = {"frac_bits": frac_bits, "draws": draws, "size": size, "repeats": repeats}

@@ -3,7 +3,6 @@
 import time
 from typing import Annotated, Any
 
-import typer
 from sklearn.datasets import load_digits
 
 from benchmarks.pencil.accuracy import CASES, publish_accuracy
@@ -11,8 +10,9 @@ from benchmarks.pencil.reused_masks import Seen, descent, recovered, seen
 from benchmarks.pencil.training import publish_training
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
+from extensions.options import Option
 from extensions.ring.fixed_point import Integers
-from extensions.rules import one_of
+from extensions.rules import Whole, one_of
 
 RING_BITS = 59
 """Of Pencil's plaintexts."""
@@ -68,20 +68,20 @@ def row_of(masks: int, scalar_bits: int, *, fresh: bool) -> dict[str, Any]:
 
 def main(
     attack: Annotated[
-        bool, typer.Option("--attack", help="Recover a model that reused masks hide.")
+        bool, Option(name="attack", help="Recover a model that reused masks hide.")
     ] = False,
     accuracy: Annotated[
-        bool, typer.Option("--accuracy", help="What is learnt, beside training in the clear.")
+        bool, Option(name="accuracy", help="What is learnt, beside training in the clear.")
     ] = False,
     data: Annotated[
         str | None,
-        typer.Option(help=f"Records of --accuracy: {', '.join(CASES)}; digits by default."),
+        Option(help=f"Records of --accuracy: {', '.join(CASES)}; digits by default."),
     ] = None,
     masks: Annotated[
-        list[int] | None, typer.Option(help="Masks m; by default 2, 4 and 8.", min=1)
+        list[int] | None, Option(help="Masks m; by default 2, 4 and 8."), Whole(1)
     ] = None,
-    batch: Annotated[int, typer.Option(help="Records of a step, on average.", min=1)] = 256,
-    steps: Annotated[int, typer.Option(help="Steps that are measured, after one.", min=1)] = 1,
+    batch: Annotated[int, Option(help="Records of a step, on average."), Whole(1)] = 256,
+    steps: Annotated[int, Option(help="Steps that are measured, after one."), Whole(1)] = 1,
 ) -> None:
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if attack and accuracy:

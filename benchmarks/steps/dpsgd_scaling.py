@@ -4,8 +4,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import ABY3, CRYPTEN
 from benchmarks.instruments.plots import Panel, draw
@@ -13,6 +11,7 @@ from benchmarks.steps.growth import multilinear, of_parties, power_law
 from benchmarks.steps.hosts import Found, sweep
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
 from benchmarks.tables import publish
+from extensions.options import Option
 
 FACTORS = ("batch", "features", "classes")
 MULTIPLES = (0.5, 1.0, 2.0, 4.0)
@@ -131,7 +130,7 @@ def main(
     batch: int = 128,
     features: int = 128,
     classes: int = 8,
-    steps: Annotated[int, typer.Option(help="Timed steps at each point.")] = 3,
+    steps: Annotated[int, Option(help="Timed steps at each point.")] = 3,
 ) -> None:
     """The growth of one step around a base point, one factor varied at a time, and its law."""
     base = {"batch": batch, "features": features, "classes": classes}

@@ -5,8 +5,6 @@ import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks.instruments import spu
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import SPU
@@ -14,6 +12,7 @@ from benchmarks.network import current
 from benchmarks.steps.hosts import HOSTS, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
 from benchmarks.tables import dates, publish, published
+from extensions.options import Option
 from extensions.rules import one_of
 
 MB = 1e6
@@ -68,12 +67,12 @@ def main(
     batch: int = 128,
     features: int = 512,
     classes: int = 10,
-    steps: Annotated[int, typer.Option(help="Timed steps of each kind.")] = 5,
+    steps: Annotated[int, Option(help="Timed steps of each kind.")] = 5,
     spu_python: Annotated[
-        str, typer.Option(help="A Python that has SPU, which may be another environment's.")
+        str, Option(help="A Python that has SPU, which may be another environment's.")
     ] = sys.executable,
     host: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
+        list[str] | None, Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
     ] = None,
 ) -> None:
     """One step on three parties' shares: rounds, bytes and time, in CrypTen, ABY3 and SPU.

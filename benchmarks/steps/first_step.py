@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from benchmarks.instruments.child_process import in_child
 from benchmarks.tables import publish
+from extensions.options import Option
 
 NAME = "first-step"
 RATE = 0.1
@@ -76,9 +76,9 @@ def _seconds(act: Callable[[], None]) -> float:
 
 
 def main(
-    models: Annotated[list[str] | None, typer.Option("--model", help="Widths of layers.")] = None,
-    records: Annotated[int, typer.Option(help="Of each of three owners.")] = 200,
-    steps: Annotated[int, typer.Option(help="Timed after the first one.")] = 15,
+    models: Annotated[list[str] | None, Option(name="model", help="Widths of layers.")] = None,
+    records: Annotated[int, Option(help="Of each of three owners.")] = 200,
+    steps: Annotated[int, Option(help="Timed after the first one.")] = 15,
 ) -> None:
     """What the first step of a model on ABY3 costs, and each further step and evaluation."""
     rows = [

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.steps.linear_step import FRAC_BITS
 from benchmarks.steps.losses_accuracy import NORMS, accuracy_rows
 from benchmarks.steps.losses_cost import SPREAD, cost_rows
 from benchmarks.tables import publish
+from extensions.options import Option
 from extensions.owners.data import load, load_raw
 from extensions.owners.features import extract, find
 from extensions.runs.config import TrainConfig
@@ -22,11 +21,11 @@ def main(
     batch: int = 128,
     features: int = 512,
     classes: int = 10,
-    times: Annotated[int, typer.Option(help="Timed calls of each kind.")] = 5,
-    runs: Annotated[int, typer.Option(help="Trainings on the digits; a sixth on MNIST.")] = 20,
-    trials: Annotated[int, typer.Option(help="Trainings of each choice; 1 on MNIST.")] = 3,
+    times: Annotated[int, Option(help="Timed calls of each kind.")] = 5,
+    runs: Annotated[int, Option(help="Trainings on the digits; a sixth on MNIST.")] = 20,
+    trials: Annotated[int, Option(help="Trainings of each choice; 1 on MNIST.")] = 3,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's files; left out without.")
+        Path | None, Option(help="Folder of MNIST's files; left out without.")
     ] = None,
 ) -> None:
     """Both losses: accuracy at epsilon 2 in plaintext, and what they cost on shares."""

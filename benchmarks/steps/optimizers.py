@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from benchmarks.instruments.plots import Panel, draw
 from benchmarks.steps.losses_accuracy import inner
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters, forward
+from extensions.options import Option
 from extensions.owners.data import Split, load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
@@ -97,8 +97,8 @@ def chosen(config: TrainConfig, split: Split, rates: Sequence[float], trials: in
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="Runs of each kind, with fresh noise.")] = 10,
-    trials: Annotated[int, typer.Option(help="Runs of each rate that is tried.")] = 4,
+    seeds: Annotated[int, Option(help="Runs of each kind, with fresh noise.")] = 10,
+    trials: Annotated[int, Option(help="Runs of each rate that is tried.")] = 4,
     steps: int = 120,
     epsilon: float = 2.0,
 ) -> None:

@@ -9,13 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO
 from benchmarks.network.calibration import current
 from benchmarks.tables import BYTES, dates, publish, published
 from extensions.cli import console
-from extensions.cli.parameters import Options
+from extensions.options import Option, Options
 from extensions.owners.data import write_parts
 from extensions.owners.features import RAW
 from extensions.owners.origin import FeatureExtraction, Origin
@@ -108,11 +106,9 @@ def main(
     privacy: Privacy,
     origin: Annotated[Origin, Options(without=_NOT_READ)],
     extraction: Annotated[FeatureExtraction, Options(without=_AS_USUAL)],
-    seeds: Annotated[int, typer.Option(help="Runs of each kind, with fresh noise.")] = 3,
+    seeds: Annotated[int, Option(help="Runs of each kind, with fresh noise.")] = 3,
     parties: int = TrainConfig.parties,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="A run of the table; may be repeated.")
-    ] = None,
+    kind: Annotated[list[str] | None, Option(help="A run of the table; may be repeated.")] = None,
 ) -> None:
     """Accuracy, epsilon, rounds, bytes and time of training, beside plain SGD and plaintext.
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -13,9 +12,11 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.tables import publish
 from benchmarks.tabular.data import TABLES, Tabular
+from extensions.options import Option
 from extensions.owners.data import Split, bounded_rows, split_among
 from extensions.owners.schema import encode_table
 from extensions.ring.fixed_point import Reals
+from extensions.rules import Whole
 from extensions.runs.clear_training import train
 from extensions.runs.config import CHOSEN, TrainConfig
 
@@ -26,7 +27,7 @@ GAP = 0.02
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="Splits of each table.", min=2)] = 10,
+    seeds: Annotated[int, Option(help="Splits of each table."), Whole(2)] = 10,
     epsilon: float = 2.0,
 ) -> None:
     """AUC of five tables at epsilon, delta = 1 / (10 records), with the defaults of a schema."""

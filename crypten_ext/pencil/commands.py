@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import typer
-
-from extensions.checks import check_positive, check_seconds
-from extensions.cli.budget import NO_BUDGET, ledgers_of
-from extensions.cli.installed import Commands
-from extensions.cli.parameters import Options
+from extensions.checks import check_seconds
+from extensions.cli.commands import Commands
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss
 from extensions.network.models.own_layers import named
-from extensions.options import Option, Writes
+from extensions.options import Option, Options, Writes
 from extensions.owners.data import read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.pairwise.owned import DATA, MODEL
+from extensions.printing import say
 from extensions.privacy.units import check_units
+from extensions.rules import POSITIVE, Between, Whole, check_fields
+from extensions.runs.budget.kept import NO_BUDGET, ledgers_of
 from extensions.runs.entry_points import quiet_unless_it_fails
 
 _MODULE = "crypten_ext.pencil"
@@ -54,20 +53,15 @@ class Learning:
 
     model: Annotated[str, Option(parse=named)] = "mlp:32"
     loss: Loss = "sigmoid"
-    lr: float = 8.0
-    momentum: float = 0.0
+    lr: Annotated[float, POSITIVE] = 8.0
+    momentum: Annotated[float, Between(0.0, 1.0, below=True)] = 0.0
     max_grad_norm: float = 0.25
-    steps: int = 5
-    rounds: int = 4
+    steps: Annotated[int, Whole(1)] = 5
+    rounds: Annotated[int, Whole(1)] = 4
     frac_bits: int = 16
 
     def __post_init__(self) -> None:
-        check_positive("lr", self.lr)
-        if not 0.0 <= self.momentum < 1.0:
-            raise ArgumentError("momentum", self.momentum, "in [0, 1)")
-        for name in ("steps", "rounds"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(name, getattr(self, name), "at least 1")
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +113,10 @@ class Rows:
 
 
 def owner(
-    key: Annotated[Path, typer.Option(help="This host's, of `pea keys`.")],
+    key: Annotated[Path, Option(help="This host's, of `pea keys`.")],
     federation: Annotated[
         list[Path],
-        typer.Option(
+        Option(
             help="File of `pea federation` for this host, first, and one data owner; once for each "
             "of them, or a folder of such files, into which more may be put between rounds. Each "
             "names another port of this host."
@@ -130,14 +124,12 @@ def owner(
     ],
     learning: Annotated[Learning, Options("Model")],
     rows: Annotated[Rows, Options("Records")],
-    out: Annotated[
-        Path, typer.Option(help="File of the model, written after each turn."), Writes()
-    ],
-    start: Annotated[Path | None, typer.Option(help="Model that is gone on with.")] = None,
+    out: Annotated[Path, Option(help="File of the model, written after each turn."), Writes()],
+    start: Annotated[Path | None, Option(help="Model that is gone on with.")] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Own .npz file of features, to try the model on.")
+        Path | None, Option(help="Own .npz file of features, to try the model on.")
     ] = None,
-    join_timeout: Annotated[float, typer.Option(help="Seconds to wait for a data owner.")] = 300.0,
+    join_timeout: Annotated[float, Option(help="Seconds to wait for a data owner.")] = 300.0,
 ) -> None:
     """Own the model: learn from the data owners by turns. None of them is told the weights."""
     check_seconds("join_timeout", join_timeout)
@@ -167,7 +159,7 @@ def owner(
             if told.spent:
                 spent.add(path)
                 line += ", its budget is spent"
-            typer.echo(line)
+            say(line)
 
 
 def model_of(learning: Learning, rows: Rows, start: Path | None = None) -> Any:
@@ -192,27 +184,27 @@ def model_of(learning: Learning, rows: Rows, start: Path | None = None) -> Any:
 
 
 def data(
-    key: Annotated[Path, typer.Option(help="This host's, of `pea keys`.")],
+    key: Annotated[Path, Option(help="This host's, of `pea keys`.")],
     federation: Annotated[
-        Path, typer.Option(help="File of `pea federation` for the model's owner and this host.")
+        Path, Option(help="File of `pea federation` for the model's owner and this host.")
     ],
-    records: Annotated[Path, typer.Option(help="Own .npz file of features, as of `pea features`.")],
+    records: Annotated[Path, Option(help="Own .npz file of features, as of `pea features`.")],
     cost: Annotated[Cost, Options("Privacy")],
     budget: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Ledger of the records (`pea budget`), a file or a folder; by default beside them."
         ),
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="File that an earlier version kept for a model: its cost is entered in the ledger "
             "of the records, once."
         ),
     ] = None,
     join_timeout: Annotated[
-        float, typer.Option(help="Seconds to wait for the model's owner, each turn.")
+        float, Option(help="Seconds to wait for the model's owner, each turn.")
     ] = 3600.0,
 ) -> None:
     """Own records: let the model learn from them until the budget is spent. None is shown."""
@@ -223,7 +215,7 @@ def data(
     (path,) = ledgers_of([records], 1, budget)
     if path is None:
         allowed = "a file or a folder: a step is told only once it is charged there"
-        raise ArgumentError("budget", NO_BUDGET, allowed, "Leave --budget out.")
+        raise ArgumentError("budget", NO_BUDGET, allowed, "Leave {budget} out.")
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
         from crypten_ext.pencil.account import Account, enter_earlier
@@ -242,7 +234,7 @@ def data(
             with meeting.met(local, join_timeout):
                 told = turn.follow(lambda terms: terms.encoded(own.train_x, own.train_y), account)
             is_over = told.over or told.spent
-            typer.echo(
+            say(
                 f"{account.made} of {cost.most_steps} steps are told; all of them are charged: "
                 f"epsilon {account.epsilon():.4g} at delta = {cost.delta:g}"
             )
@@ -255,18 +247,16 @@ def train(
     cost: Annotated[Cost, Options("Privacy")],
     origin: Annotated[Origin, Options("Records", without=("own",))],
     extraction: Annotated[FeatureExtraction, Options("Features")],
-    owners: Annotated[int, typer.Option(help="Number of data owners.")] = 2,
+    owners: Annotated[int, Option(help="Number of data owners."), Whole(1, 16)] = 2,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the model and the ledgers; kept."),
+        Option(help="Folder for the model and the ledgers; kept."),
         Writes(inside=("model.npz",)),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds that everything may take.")] = 3600.0,
+    timeout: Annotated[float, Option(help="Seconds that everything may take.")] = 3600.0,
 ) -> None:
     """Start a model's owner and some data owners here, a process each, to try Pencil with."""
     check_seconds("timeout", timeout)
-    if not 1 <= owners <= 16:
-        raise ArgumentError("owners", owners, "in 1..16")
     with tempfile.TemporaryDirectory(prefix="pencil-") as name:
         folder, kept = Path(name), Path(name) if out is None else out
         with quiet_unless_it_fails():

@@ -6,20 +6,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from crypten_ext.run.needs import PREPARED
 from crypten_ext.run.place import Place
 from extensions.checks import check_address, check_seconds
-from extensions.cli.options import SETTLED, Schedule, config_of
-from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
-from extensions.options import Writes
+from extensions.options import Option, Options, Writes
 from extensions.owners.data import Sizes, settings_of
 from extensions.owners.features import RAW, find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
+from extensions.printing import ERR, say
 from extensions.runs.config import TrainConfig, check_parties
+from extensions.runs.config.schedule import SETTLED, Schedule, config_of
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.transport import Local
 from extensions.transport.door import listening
@@ -60,8 +58,8 @@ class Counts:
             for name, value in given.items():
                 missing = [other for other in given if given[other] is None]
                 if value is not None and (name != "columns" or self.columns is not None):
-                    others = " and ".join(f"--{other.replace('_', '-')}" for other in missing)
-                    raise ArgumentError(name, value, f"given with {others}")
+                    others = " and ".join(f"{{{other}}}" for other in missing)
+                    raise ArgumentError(name, value, others, code="needs")
             return None
         features = columns if self.columns is None else self.columns
         assert self.records is not None and self.held_out is not None and features is not None  # noqa: PT018
@@ -76,27 +74,23 @@ class Counts:
 
 
 def dealer(
-    bind: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen, without a federation.")
-    ] = None,
-    parties: Annotated[
-        int | None, typer.Option(help="Number of parties, without a federation.")
-    ] = None,
+    bind: Annotated[str | None, Option(help="Where to listen, without a federation.")] = None,
+    parties: Annotated[int | None, Option(help="Number of parties, without a federation.")] = None,
     join_timeout: Annotated[
         float,
-        typer.Option(
+        Option(
             help="Seconds within which all parties must have come; of a federation after the first."
         ),
     ] = 300.0,
     federation: Annotated[
-        Path | None, typer.Option(help="File of `pea federation`: its parties alone are dealt to.")
+        Path | None, Option(help="File of `pea federation`: its parties alone are dealt to.")
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="The dealer's own, of `pea keys`.")] = None,
+    key: Annotated[Path | None, Option(help="The dealer's own, of `pea keys`.")] = None,
     runs: Annotated[
         int | None,
-        typer.Option(help="How many runs of a federation to deal for; all if it is left out."),
+        Option(help="How many runs of a federation to deal for; all if it is left out."),
     ] = None,
-) -> None:
+) -> int:
     """Deal for runs of `pea party`: on a host of somebody who owns no data and sides with none.
 
     It learns shapes and counts. With a federation it deals for one run after another, by TLS, until
@@ -107,16 +101,15 @@ def dealer(
     keep_memory()
     if federation is not None:
         if (bind, parties) != (None, None):
-            allowed = "left out with --bind and --parties, which it says itself"
-            raise ArgumentError("federation", str(federation), allowed)
-        _deal_to_members(federation, key, join_timeout, runs)
-        return
+            rule = "with {bind} and {parties}, which it says itself"
+            raise ArgumentError("federation", str(federation), rule, code="conflict")
+        return _deal_to_members(federation, key, join_timeout, runs)
     for name, given in (("key", key), ("runs", runs)):
         if given is not None:
-            raise ArgumentError(name, str(given), "left out without --federation")
+            raise ArgumentError(name, str(given), "{federation}", code="needs")
     if bind is None or parties is None:
         raise ArgumentError(
-            "bind, parties", (bind, parties), "both given, or --federation and --key instead"
+            "bind, parties", (bind, parties), "both given, or {federation} and {key} instead"
         )
     host, port = check_address("bind", bind)
     check_parties(parties, 2)
@@ -130,14 +123,15 @@ def dealer(
             from crypten_ext.dealer import serve
         dealt = serve(listener, parties, join_timeout=join_timeout)
     _tell(dealt.tuples, dealt.bytes)
+    return 0
 
 
 def _deal_to_members(
     federation: Path, key: Path | None, join_timeout: float, runs: int | None
-) -> None:
-    """Deals for so many runs of a federation; raises the last loss in the end."""
+) -> int:
+    """Deals for so many runs of a federation; returns 1 if a party of one was lost, else 0."""
     if key is None:
-        raise ArgumentError("key", None, "given with --federation")
+        raise ArgumentError("key", None, "with {federation}", code="missing")
     if runs is not None and runs < 1:
         raise ArgumentError("runs", runs, "at least 1, or left out")
     local = Local.read(federation, key)
@@ -146,30 +140,29 @@ def _deal_to_members(
         raise ArgumentError("key", local.member.name, f"the dealer's, not a {role}'s")
     if len(local.federation.parties) < 2:
         raise ArgumentError("federation", str(federation), "of two parties at least")
-    last: PartyLostError | None = None
+    lost = 0
     with listening(local) as listener:
         with quiet_unless_it_fails():
             from crypten_ext.dealer import serve_runs
         for ended, refused in islice(serve_runs(listener, local, join_timeout), runs):
             for reason in refused:
-                typer.echo(reason, err=True)
+                say(reason, ERR)
             if isinstance(ended, PartyLostError):
-                last = ended
-                typer.echo(f"{ended}", err=True)
+                lost = 1
+                say(f"{ended}", ERR)
             else:
                 _tell(ended.tuples, ended.bytes)
-    if last is not None:
-        raise typer.Exit(1)
+    return lost
 
 
 def _tell(tuples: int, size: int) -> None:
-    typer.echo(f"dealt {tuples} tuples, {size} bytes of corrections")
+    say(f"dealt {tuples} tuples, {size} bytes of corrections")
 
 
 def prepare(
     out: Annotated[
         Path,
-        typer.Option(help="Folder for party-0.material, party-1.material, ..."),
+        Option(help="Folder for party-0.material, party-1.material, ..."),
         Writes(inside=("party-*.material",)),
     ],
     run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, *_NOT_PREPARED))],
@@ -197,15 +190,15 @@ def prepare(
     sizes = counts.sizes(config.parties, columns)
     for name in ("data", "data_dir"):
         if sizes is not None and (value := getattr(origin, name)) is not None:
-            allowed = "left out with --records, --held-out and --columns"
-            raise ArgumentError(name, str(value), allowed)
+            rule = "with {records}, {held_out} and {columns}"
+            raise ArgumentError(name, str(value), rule, code="conflict")
     find(extraction.features or RAW, extraction.weights)
     if sizes is None and origin.title.startswith(("csv:", "parquet:")):
         raise ArgumentError(
             "data",
             origin.data,
             "a data set with sizes that are known to everybody, or npz:PATH",
-            "Whoever prepares sees no table: type --records, --held-out and --columns.",
+            "Whoever prepares sees no table: give {records}, {held_out} and {columns}.",
         )
     if sizes is None:
         sizes, more = sizes_of(origin, extraction, config.parties)
@@ -221,7 +214,7 @@ def prepare(
         else:
             paths = preparation.prepare(config, sizes, out, show)
     for path in paths:
-        typer.echo(f"{path} {path.stat().st_size} bytes")
+        say(f"{path} {path.stat().st_size} bytes")
 
 
 def _numbers(name: str, text: str, parties: int, least: int) -> tuple[int, ...]:
@@ -231,6 +224,7 @@ def _numbers(name: str, text: str, parties: int, least: int) -> tuple[int, ...]:
         numbers = ()
     if len(numbers) != parties or min(numbers) < least:
         allowed = f"{parties} whole numbers of at least {least}, one a party"
-        option, example = name.replace("_", "-"), ",".join(["900"] * parties)
-        raise ArgumentError(name, text, allowed, f"Type: --{option} {example}, or set --parties.")
+        example = ",".join(["900"] * parties)
+        hint = f"Give {{{name}={example}}}, or set {{parties}}."
+        raise ArgumentError(name, text, allowed, hint)
     return numbers

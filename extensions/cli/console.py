@@ -13,15 +13,15 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from extensions import printing
-from extensions.cli.answer import answer
 from extensions.cli.options import Ending
 from extensions.errors import LostError
 from extensions.network.measures import doubts
-from extensions.privacy.accounting import WEAK_EPSILON, Ledger, weakness
-from extensions.protocols.sums.whitened import account_for_whitening
+from extensions.privacy.accounting import WEAK_EPSILON, weakness
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import MODEL_FILE, Header, OpenedModel, whitening_of, write_opened
 from extensions.runs.report import as_json
+from extensions.runs.summaries.ahead import spent_so_far, traffic_in
+from extensions.runs.summaries.answer import answer
 
 EPSILON_EVERY = 2.0
 _BESIDE = len("====") + len("epsilon infinite") + len("00:00:00") + 4
@@ -107,25 +107,14 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
                 bar.update(task, total=config.steps)
             if event.get("step", 0) == 0:
                 return
-            traffic = _traffic(event, _err.width - others)
+            traffic = traffic_in(event, _err.width - others)
             bar.update(task, completed=event["step"], traffic=traffic)
             now = time.monotonic()
             if now - last > EPSILON_EVERY or event["step"] == config.steps:
-                bar.update(task, spent=_spent(config, event["step"]))
+                bar.update(task, spent=spent_so_far(config, event["step"]))
                 last = now
 
         yield show
-
-
-def _traffic(event: Mapping[str, Any], room: int) -> str:
-    """Returns as much of what was sent as has room, in characters."""
-    texts = [f"{event['rounds']} rounds"]
-    if event["bytes"] is not None:
-        mean, largest, padding = (event[name] / 1e6 for name in ("bytes", "largest", "padding"))
-        most = f", {largest:.1f} at most" if event["largest"] > event["bytes"] else ""
-        texts.append(f"{texts[0]}, {mean:.1f} MB a party")
-        texts.append(f"{texts[1]}{most} ({padding:.1f} of padding)")
-    return next((text for text in reversed(texts) if len(text) <= room), "")
 
 
 @contextmanager
@@ -207,25 +196,6 @@ def clipped(counts: Mapping[str, int], owner: str = "", left_out: int = 0) -> No
         _err.print(text, highlight=False)
 
 
-def _spent(config: TrainConfig, steps: int) -> str:
-    if not config.private or config.delta is None or config.noise_multiplier is None:
-        return "not private"
-    if config.noise_multiplier == 0.0:
-        return "epsilon infinite"
-    ledger = Ledger()
-    parts = [(config.noise_multiplier, steps)]
-    if config.strategy is not None:
-        parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
-    account_for_whitening(ledger, config)
-    for noise, count in parts:
-        ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
-    accountant = "rdp" if config.neighbours == "add-remove" else "pld"
-    epsilon = ledger.get_epsilon(config.delta, accountant, neighbours=config.neighbours)
-    if config.epsilon is not None:
-        epsilon = min(epsilon, config.epsilon)  # noise was chosen so that the whole run reaches it
-    return f"epsilon <= {epsilon:.2f}"
-
-
 def finish(report: dict[str, Any], ending: Ending, save: Path | None = None) -> None:
     """Writes the opened model and the report where asked to, and prints what the run came to."""
     parameters, header, parts = (
@@ -236,8 +206,8 @@ def finish(report: dict[str, Any], ending: Ending, save: Path | None = None) -> 
         written.append(f"model: {save / MODEL_FILE}")
     elif save is not None and any(save.glob("party-*.npz")):
         written.append(f"shares: {save}")
-    if path is not None:
-        written.append(f"report: {path}")
+    written += [] if path is None else [f"report: {path}"]
+    written.append("the rest: --verbose")
 
     def write_model() -> None:
         if save is not None and parameters is not None:

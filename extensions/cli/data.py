@@ -5,12 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extensions.cli import console
-from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.options import Writes
+from extensions.options import Option, Options, Writes
 from extensions.owners.data import (
     RawSplit,
     Source,
@@ -23,11 +20,12 @@ from extensions.owners.data import (
 )
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.owners.schema import NOTICE, draft
+from extensions.printing import ERR, OUT, say
 from extensions.runs.config import TrainConfig, check_parties
 
 Classes = Annotated[
     int | None,
-    typer.Option(help="Number of classes, where neither names nor a schema nor the file say it."),
+    Option(help="Number of classes, where neither names nor a schema nor the file say it."),
 ]
 NO_FEATURES = "none"
 NOT_OF_A_TABLE = ("data", "data_dir", "own", "download", "partition")
@@ -37,14 +35,14 @@ NOT_OF_A_TABLE = ("data", "data_dir", "own", "download", "partition")
 def split(
     out: Annotated[
         Path,
-        typer.Option(help="Folder for party-0.npz, party-1.npz, ..."),
+        Option(help="Folder for party-0.npz, party-1.npz, ..."),
         Writes(inside=("party-*.npz",)),
     ],
     origin: Annotated[Origin, Options(without=("own",))],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
-    parties: Annotated[int, typer.Option(help="Number of parties.")] = TrainConfig.parties,
+    parties: Annotated[int, Option(help="Number of parties.")] = TrainConfig.parties,
     features: Annotated[
-        str, typer.Option(help="As in `pea train`; none: cut only, for `pea party --features`.")
+        str, Option(help="As in `pea train`; none: cut only, for `pea party --features`.")
     ] = TrainConfig.features,
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party` with."""
@@ -59,14 +57,14 @@ def split(
         raise ArgumentError("features", NO_FEATURES, "an extractor for texts, such as hashed")
     console.classes(sources[0].names)
     for path in write_parts(parts, out, sources[0].classes):
-        typer.echo(path)
+        say(path)
 
 
 def extract(
-    records: Annotated[Path, typer.Option(help="One party's .npz, .csv or .parquet file.")],
-    out: Annotated[Path, typer.Option(help=".npz file for the features."), Writes()],
+    records: Annotated[Path, Option(help="One party's .npz, .csv or .parquet file.")],
+    out: Annotated[Path, Option(help=".npz file for the features."), Writes()],
     table: Annotated[Origin, Options(without=NOT_OF_A_TABLE)],
-    features: Annotated[str, typer.Option(help="As in `pea train`.")],
+    features: Annotated[str, Option(help="As in `pea train`.")],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
     classes: Classes = None,
 ) -> None:
@@ -74,7 +72,7 @@ def extract(
     source = own_records(records, table, classes)
     own = features_of(source, replace(extraction, features=features))
     path = write_records(own, out, source.classes)
-    typer.echo(f"{path} {len(own.train_x)}+{len(own.test_x)} x {own.train_x.shape[1]}")
+    say(f"{path} {len(own.train_x)}+{len(own.test_x)} x {own.train_x.shape[1]}")
 
 
 def features_of(source: Source, extraction: FeatureExtraction) -> Split:
@@ -88,17 +86,17 @@ def features_of(source: Source, extraction: FeatureExtraction) -> Split:
 
 def schema(
     records: Annotated[
-        Path, typer.Option("--from", help="Own .csv or .parquet file that it is drafted from.")
+        Path, Option(name="from", help="Own .csv or .parquet file that it is drafted from.")
     ],
-    target: Annotated[str, typer.Option(help="Column that is to be learnt.")],
+    target: Annotated[str, Option(help="Column that is to be learnt.")],
     unit: Annotated[
-        str | None, typer.Option(help="Column that names the person, if several records may.")
+        str | None, Option(help="Column that names the person, if several records may.")
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="Column that is left out; once for each.")
+        list[str] | None, Option(help="Column that is left out; once for each.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File for the schema; by default it is printed."), Writes()
+        Path | None, Option(help="File for the schema; by default it is printed."), Writes()
     ] = None,
 ) -> None:
     """Draft a public schema of tables from one's own, to be edited before it is used."""
@@ -110,10 +108,10 @@ def schema(
     table = read_cells(records, separator)
     drafted = draft(table, target, unit, exclude=exclude or (), separator=separator)
     if out is None:
-        typer.echo(drafted.text, nl=False)
+        OUT.write(drafted.text)
     else:
         with out.open("x", encoding="utf-8") as file:
             file.write(drafted.text)
     for name, why in drafted.left_out.items():
-        typer.echo(f"left out: {name}, {why}", err=True)
+        say(f"left out: {name}, {why}", ERR)
     console.notice(NOTICE)

@@ -3,44 +3,45 @@
 from pathlib import Path
 from typing import Annotated, cast
 
-import typer
-
 from extensions.checks import check_writable
 from extensions.errors import ArgumentError
+from extensions.options import Option
+from extensions.printing import say
 from extensions.transport import Federation, Identity, Member, Role, make
 from extensions.transport.identity import DAYS
 
 
 def keys(
-    name: Annotated[str, typer.Option(help="Of this host, as the others will know it.")],
-    out: Annotated[Path, typer.Option(help="New file for key and certificate, of mode 0600.")],
-    days: Annotated[float, typer.Option(help="For which the certificate is good.")] = DAYS,
+    name: Annotated[str, Option(help="Of this host, as the others will know it.")],
+    out: Annotated[Path, Option(help="New file for key and certificate, of mode 0600.")],
+    days: Annotated[float, Option(help="For which the certificate is good.")] = DAYS,
 ) -> None:
     """Make this host's key, which stays on it, and print its certificate's fingerprint.
 
     Read the fingerprint to the others over the telephone: they enter it by `pea federation`.
     """
     check_writable("out", out)
-    typer.echo(f"{name} {make(name, out, days).fingerprint}")
+    say(f"{name} {make(name, out, days).fingerprint}")
 
 
 def federation(
-    file: Annotated[Path, typer.Argument(help="The federation's TOML file.")],
+    file: Annotated[Path, Option(help="The federation's TOML file.")],
+    /,
     add: Annotated[
-        str | None, typer.Option(help="Name of a further member; the file may be new.")
+        str | None, Option(help="Name of a further member; the file may be new.")
     ] = None,
     role: Annotated[
         str | None,
-        typer.Option(help="Of the member: party (the default), dealer, server or client."),
+        Option(help="Of the member: party (the default), dealer, server or client."),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="HOST:PORT where the member listens; a client does not.")
+        str | None, Option(help="HOST:PORT where the member listens; a client does not.")
     ] = None,
     fingerprint: Annotated[
-        str | None, typer.Option(help="Of the member's certificate, as its `pea keys` printed it.")
+        str | None, Option(help="Of the member's certificate, as its `pea keys` printed it.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="This host's key: check that it belongs to a member.")
+        Path | None, Option(help="This host's key: check that it belongs to a member.")
     ] = None,
 ) -> None:
     """Show and check the members of a federation, or add one; every host needs the same file.
@@ -51,7 +52,7 @@ def federation(
         said = {"add": add, "fingerprint": fingerprint, "role": role, "address": address}
         for name, value in said.items():
             if value is not None:
-                raise ArgumentError(name, value, "given with --add and --fingerprint")
+                raise ArgumentError(name, value, "{add} and {fingerprint}", code="needs")
     members = [] if add is not None and not file.exists() else [*Federation.read(file).members]
     found = Federation(members)
     if add is not None and fingerprint is not None:
@@ -63,7 +64,7 @@ def federation(
         found.own(Identity.read(key))
     if add is not None:
         found.write(file)
-    typer.echo(f"federation {found.digest.hex()}")
+    say(f"federation {found.digest.hex()}")
     for one in found.members:
         place = "" if found.rank_of(one) is None else f" {found.rank_of(one)}"
-        typer.echo(f"{one.role}{place} {one.name} {one.address or '-'} {one.fingerprint}")
+        say(f"{one.role}{place} {one.name} {one.address or '-'} {one.fingerprint}")

@@ -7,18 +7,19 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar
-
-import typer
+from typing import Any, ClassVar
 
 from extensions import __version__, printing
-from extensions.cli.installed import GROUP, Commands
-from extensions.cli.refusals import TypingError
-from extensions.errors import LostError, PeaError, PrivacyWarning
+from extensions.cli.commands import GROUP, Commands
+from extensions.errors import ArgumentError, LostError, PeaError, PrivacyWarning
+from extensions.options.leaves import TypingError
+
+INTERRUPTED = 130
+"""Status of a command that Ctrl-C ended."""
 
 
 class PeaCommands(Commands):
-    """Our commands, and those that are installed."""
+    """Train models on several parties' private data."""
 
     own: ClassVar[Mapping[str, str]] = {
         "train": "extensions.cli.training:train",
@@ -38,31 +39,13 @@ class PeaCommands(Commands):
     group: ClassVar[str | None] = GROUP
 
 
-app = typer.Typer(cls=PeaCommands, pretty_exceptions_enable=False)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"pea {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def pea(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Train models on several parties' private data."""
-
-
 def main() -> None:
     """Runs `pea`."""
-    run(app, "pea")
+    run(PeaCommands, "pea")
 
 
-def run(app: typer.Typer, name: str) -> None:
-    """Runs an application and ends the process; an error of the project is one line.
+def run(commands: type[Commands], name: str) -> None:
+    """Runs a command of a group and ends the process; an error of the project is one line.
 
     It goes to standard error, and the status is 1, or 2 if what was typed is no option or no value
     of its type. Only where a process was lost do further lines say what it last printed. SIGTERM
@@ -72,12 +55,12 @@ def run(app: typer.Typer, name: str) -> None:
     `head`, has what it wanted.
 
     Args:
-        app: of `extensions.cli.installed.Commands`.
+        commands: the group.
         name: by which it is called; its last word begins the line.
     """
     word = name.split()[-1]
     with printing.lasting() as streams, _ended_in_order(), _warnings_as_notices():
-        status = _status_of(app, name, word)
+        status = _status_of(commands, name, word)
         for stream in streams.values():
             stream.flush()
         for where, stream in streams.items():
@@ -104,17 +87,43 @@ def _warnings_as_notices() -> Iterator[None]:
         yield
 
 
-def _status_of(app: typer.Typer, name: str, word: str) -> int:
-    """Runs an application; returns the status to end with, after an error was told."""
+def _status_of(commands: type[Commands], name: str, word: str) -> int:
+    """Runs a command; returns the status to end with, after an error was told."""
+    command = None
     try:
-        status = app(standalone_mode=False, prog_name=name)
+        if (told := _of_group(commands, name, sys.argv[1:])) is not None:
+            print(told)
+            return 0
+        command, tokens = commands.command(name, sys.argv[1:])
+        if command is None:
+            return 0
+        status = command.run(tokens)
+    except KeyboardInterrupt as error:
+        notes = getattr(error, "__notes__", ["Nothing is kept."])
+        print(" ".join([f"{word}: interrupted.", *notes]), file=sys.stderr)
+        return INTERRUPTED
     except (PeaError, OSError) as error:
-        print(f"{word}: {' '.join(str(error).split())}", file=sys.stderr)
+        text = str(error)
+        if command is not None and isinstance(error, ArgumentError):
+            text = command.sentence(error)
+        print(f"{word}: {' '.join(text.split())}", file=sys.stderr)
         if isinstance(error, LostError):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         return 2 if isinstance(error, TypingError) else 1
     return status if isinstance(status, int) else 0
+
+
+def _of_group(commands: type[Commands], name: str, tokens: list[str]) -> str | None:
+    """Returns what an option of the group itself says, if one was typed."""
+    match tokens[:1]:
+        case ["--version"]:
+            return f"{name} {__version__}"
+        case ["--install-completion"]:
+            return f"{commands.app(name, loaded=True).install_completion()} is installed."
+        case ["--show-completion"]:
+            return commands.app(name, loaded=True).generate_completion()
+    return None
 
 
 @contextmanager

@@ -1,32 +1,17 @@
 """Options that several commands of `pea` have, beside the settings of a run and its records."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated
 
 from extensions.checks import check_writable
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
-from extensions.owners.origin import FeatureExtraction
-from extensions.runs.config import Kind, TrainConfig, Usual
 from extensions.runs.model import check_free
 from extensions.runs.options import RunOptions
 
-SETTLED = (
-    *("data", "facts", "features", "max_feature_norm", "seed_data"),
-    *("steps", "epochs", "lr", "sample_rate", "max_grad_norm"),
-    *("momentum", "average", "bias_scale", "whiten", "one_output"),
-    *("whiten_share", "whiten_ridge", "noise_multiplier_whiten"),
-    *("data_kind", "cheap", "chosen", "frac_bits", "rows_per_unit", "class_weights"),
-    *("noise_multiplier_init", "overflow_probability", "settled"),
-)
-"""Settings of a run that are not options of it, but of `Schedule`, or follow from others."""
-
-
 Report = Annotated[
-    Path | None, typer.Option("--json", help="Write the report to this file."), Writes()
+    Path | None, Option(name="json", help="Write the report to this file."), Writes()
 ]
 
 
@@ -44,71 +29,14 @@ class Ending:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """Settings that need not be given: they follow from numbers and kind of the records.
+class Rerun(Ending):
+    """What is told at the end of a run that may repeat another one.
 
     Attributes:
-        data_kind: what the records are, images, texts or tables, which the defaults here follow (by
-            default what the records tell).
-        cheap: take 10 steps at rate 0.2 (of large tables 20 at 0.1): half the bytes or fewer, 0.1
-            to 0.3 points less accurate.
-        steps: number of updates (default: of images and texts 25, tables 40; fewer than 5,000
-            records 15 and 20; models with hidden layers 120).
-        epochs: instead of steps: steps = epochs / rate.
-        lr: learning rate; the update is lr / expected batch size times the noisy sum (default: as
-            much as the noise allows, by the numbers of records, steps and parties; hidden layers,
-            adam, squared or least-squares: 1).
-        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: of images
-            and texts 0.2, tables 0.1; 1 of fewer than 5,000 records or with --open each-step).
-        max_grad_norm: C, the bound of each example's gradient (default: images and texts 0.25, few
-            images and tables 0.5; squared or least-squares 0.2, hidden layers 1).
-        momentum: what of an update goes into the next one, in 0..0.999 (default 0.5; hidden layers
-            0).
-        average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
-            last model is (default 0.4; hidden layers 0).
-        bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
-            the bound of each gradient to features; 0: no biases (default: images and texts 0,
-            tables 0.25, hidden layers 1).
-        whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
-            inverse square root (default: of images, with --epsilon).
-        frac_bits: fractional bits of the ring (default 20; fewer of large batches, whose sums need
-            room: 19 of 60,000 records).
-        whiten_share: of the budget, 1 / sigma^2, what whitening takes (default 0.15).
-        whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
-        noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
-        one_output: of two classes train one output alone, half the words; the model that comes of
-            it has the other's too, its negative (default: of texts and tables).
+        again: report of a run whose options are taken, beside those given; its noise is new.
     """
 
-    data_kind: Kind | None = None
-    cheap: bool = False
-    steps: int | None = None
-    epochs: float | None = None
-    lr: float | None = None
-    sample_rate: float | None = None
-    max_grad_norm: float | None = None
-    momentum: float | None = None
-    average: float | None = None
-    bias_scale: float | None = None
-    whiten: bool | None = None
-    frac_bits: int | None = None
-    whiten_share: float | None = None
-    whiten_ridge: float | None = None
-    noise_multiplier_whiten: float | None = None
-    one_output: bool | None = None
-
-    def settings(self) -> dict[str, Any]:
-        """Returns what is given, by name, and as `chosen` what is not.
-
-        Raises:
-            ArgumentError: steps and epochs together.
-        """
-        if None not in (self.steps, self.epochs):
-            both = (self.steps, self.epochs)
-            raise ArgumentError("steps, epochs", both, "at most one of them given")
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        chosen = (name for name in Usual._fields if name not in given)
-        return {**given, "chosen": tuple(chosen)}
+    again: Path | None = None
 
 
 def check_options(options: RunOptions) -> None:
@@ -122,65 +50,16 @@ def check_options(options: RunOptions) -> None:
         raise ArgumentError(
             "material",
             str(material),
-            "left out with --resume",
+            "with {resume}",
             "It is of use once, from the first step on: resume with a running dealer.",
+            code="conflict",
         )
     if options.players is not None:  # folders are theirs
         return
     if keep is not None:
         check_writable("checkpoint", keep.folder, folder=True)
         if keep.resume and not keep.folder.exists():
-            advice = "If nothing was released, start again without --resume."
+            advice = "If nothing was released, start again without {resume}."
             raise ArgumentError("checkpoint", str(keep.folder), "a folder of checkpoints", advice)
     if options.save is not None:
         check_free(options.save, keep)
-
-
-def config_of(
-    run: TrainConfig, schedule: Schedule, extraction: FeatureExtraction, **settings: Any
-) -> TrainConfig:
-    """Returns the settings of a run.
-
-    Args:
-        run: those that are options.
-        schedule: those that need not be given.
-        extraction: how its features are extracted.
-        settings: those that a command finds out.
-
-    Raises:
-        ArgumentError: one that is out of range.
-    """
-    if not run.private:
-        _check_not_private(run)
-    given = schedule.settings()
-    if run.method == "statistics":
-        _check_once(schedule)
-    taken: dict[str, Any] = {
-        "features": extraction.features or run.features,
-        "max_feature_norm": extraction.max_feature_norm,
-    }
-    return replace(run, **taken | settings | given)
-
-
-def _check_once(schedule: Schedule) -> None:
-    """Returns only if nothing is said of steps where all records are summed once.
-
-    Raises:
-        ArgumentError: something is.
-    """
-    for name in ("steps", "epochs", "lr", "sample_rate", "max_grad_norm"):
-        if (value := getattr(schedule, name)) is not None:
-            allowed = "left out with --method statistics"
-            raise ArgumentError(name, value, allowed, "All records are summed once.")
-
-
-def _check_not_private(run: TrainConfig) -> None:
-    """Returns only if nothing of a guarantee was given, which this run has not.
-
-    Raises:
-        ArgumentError: it was.
-    """
-    for name in ("epsilon", "noise_multiplier", "delta", "epsilon_init", "dealer_noise"):
-        value = getattr(run, name)
-        if value is not None and value is not False:
-            raise ArgumentError(name, value, "left out with --no-dp", "Or leave --no-dp out.")

@@ -7,38 +7,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-
 from extensions.cli import console, data
-from extensions.cli.again import OPTIONS, Again, AgainReport
-from extensions.cli.budget import BudgetFile, ledgers_of, spent_in
-from extensions.cli.model.ahead import Ahead
-from extensions.cli.options import SETTLED, Ending, Schedule, check_options, config_of
-from extensions.cli.parameters import Options
+from extensions.cli.budget import BudgetFile
+from extensions.cli.files import options_of
+from extensions.cli.options import Ending, Rerun, check_options
 from extensions.errors import ArgumentError
+from extensions.options import Options
+from extensions.options.leaves import Typed, shows
 from extensions.owners.data import (
     Outline,
-    Split,
     is_table,
     read_party_file,
     write_parts,
     write_records,
 )
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
-from extensions.privacy.sampling import check_labels
+from extensions.runs.budget.kept import ledgers_of, spent_in
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.schedule import SETTLED, Schedule, config_of
 from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for, settled
+from extensions.runs.manifest import differences
 from extensions.runs.options import Meeting, RunOptions
 from extensions.runs.outputs import foretold
+from extensions.runs.owned import check_classes
+from extensions.runs.summaries.ahead import Ahead
 
-_NAMED = {
-    "own": "data_for_party",
-    "names": "class_names",
-    "seed": "seed_data",
-    "columns": "label, text",
-    "keep": "no_feature_cache",
-}
-"""Options of records whose fields have other names."""
 _OF_ALL_PARTIES = ("timeout", "players", "federation", "key", "ledgers", "transport")
 
 
@@ -66,15 +59,20 @@ class Seat:
     budget: Path | None = None
 
 
+@shows(
+    *("data", "data-for-party", "parties", "backend", "provider", "model", "loss"),
+    *("epsilon", "delta", "no-dp", "open", "features", "save", "json", "verbose"),
+    example="pea train --data digits --epsilon 2 --delta 1e-5 --save model",
+)
 def train(
     run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, "classes"))],
     schedule: Annotated[Schedule, Options("Run")],
     records: Annotated[Origin, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features")],
     options: Annotated[RunOptions, Options("Execution", without=("ledgers",))],
-    ending: Ending,
+    ending: Rerun,
+    typed: Typed,
     budget: BudgetFile = None,
-    again: AgainReport = None,
 ) -> None:
     """Train one model on the records of several parties, all on this machine or with --players."""
     check_options(options)
@@ -87,7 +85,7 @@ def train(
             settings = config_of(
                 run, schedule, extraction, **{**far.settings, "data": "own records"}
             )
-            done = _trained(engine, settings, far.outlines, far.train, options, again)
+            done = _trained(engine, settings, far.outlines, far.train, options, typed)
             console.finish(done, ending, options.save)
             return
     sources = records.read(config.parties)
@@ -111,7 +109,7 @@ def train(
         files = write_parts(parts, Path(folder))
         outlines = [part.outline for part in parts]
         rows = [len(part.train_x) for part in parts]
-        _check_labels(settings, parts, of_all=True)
+        check_classes(settings, parts, of_all=True)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
             console.clipped(source.clipped, f" at party {rank}", source.left_out)
@@ -120,7 +118,7 @@ def train(
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
 
-        done = _trained(engine, settings, outlines, train_here, options, again)
+        done = _trained(engine, settings, outlines, train_here, options, typed)
     told = {"training_rows": rows} if rows != sizes else {}
     console.finish({**done, **told, **spent_in(ledgers)}, ending, options.save)
 
@@ -131,7 +129,7 @@ def _trained(
     outlines: Sequence[Outline],
     train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
-    again: Again,
+    typed: Typed,
 ) -> dict[str, Any]:
     """Returns the report of a run, after all that is to be said of it before.
 
@@ -141,18 +139,18 @@ def _trained(
         outlines: what is public of each owner's records.
         train: does it.
         options: of the run.
-        again: what was typed.
+        typed: what was given in any way.
     """
     records = sum(part.train for part in outlines)
     config = settled(settings, outlines[0].columns, records)
     console.notices(config, engine.notices(config))
     console.expected(foretold(config, sum(part.held_out for part in outlines)))
-    for difference in again.differences(config):
+    for difference in differences(typed.report.get("manifest"), config):
         console.notice(difference)
     far = options.players is not None
     with console.resume_hint(options.kept, at_players=far), console.progress(config) as show:
-        done = train(config, Ahead(config, show))
-    return {**done, OPTIONS: again.options()}
+        done = train(config, Ahead(config, show, console.expected))
+    return {**done, **options_of(typed)}
 
 
 def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Path | None) -> None:
@@ -166,9 +164,8 @@ def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Pa
     for name, value in said.items():
         if value != usual[name]:
             shown = value if isinstance(value, bool | int | float | str) else str(value)
-            allowed = "left out with --players, which read their owners' records"
-            advice = "Say it there: pea players --records PATH."
-            raise ArgumentError(_NAMED.get(name, name), shown, allowed, advice)
+            rule, hint = "with {players}", "Players read their records: give it to `pea players`."
+            raise ArgumentError(name, shown, rule, hint, code="conflict")
 
 
 def party(
@@ -186,7 +183,7 @@ def party(
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     check_options(options)
     if seat.features is None and extraction.weights is not None:
-        raise ArgumentError("weights", str(extraction.weights), "left out without --features")
+        raise ArgumentError("weights", str(extraction.weights), "{features}", code="needs")
     extraction = replace(extraction, features=seat.features or TrainConfig.features)
     known = {"parties": seat.world_size, "data": seat.data, "seed_data": table.seed}
     config = config_of(run, schedule, extraction, **known)
@@ -205,34 +202,11 @@ def party(
             own = data.features_of(source, extraction)
             records = write_records(own, Path(folder) / "features.npz", config.classes)
         own = read_party_file(records)
-        _check_labels(config, [own])
+        check_classes(config, [own])
         console.notices(config, engine.notices(config))
         console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")
         del own
         with console.resume_hint(options.kept), console.progress(assumed) as show:
-            told = Ahead(assumed, show)
+            told = Ahead(assumed, show, console.expected)
             done = engine.train_party(config, records, seat.meeting, told, options)
     console.finish({**done, **spent_in(options.ledgers)}, ending, options.save)
-
-
-def _check_labels(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:
-    """Returns only if there is something to learn: classes, of which training has more than one.
-
-    Args:
-        config: with one class for numbers, which are not classes.
-        parts: records of parties.
-        of_all: whether they are those of all parties; one may have a single class.
-
-    Raises:
-        ArgumentError: a label is none of the classes, or all are alike.
-    """
-    if config.classes < 2:
-        return
-    for part in parts:
-        check_labels(part.train_y, config.classes)
-        check_labels(part.test_y, config.classes)
-    found = np.unique(np.concatenate([part.train_y for part in parts]))
-    if of_all and len(found) < 2:
-        raise ArgumentError(
-            "labels", found.tolist(), "of two classes at least", "A model of one learns nothing."
-        )

@@ -1,6 +1,5 @@
 """The Poisson-subsampled Gaussian mechanism, who is its neighbour, and the ranges of arguments."""
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args

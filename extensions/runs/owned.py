@@ -8,7 +8,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.tally import check_number
 from extensions.owners.data import Labels, Split
-from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.privacy.sampling import OwnRecords, check_labels, check_records
 from extensions.privacy.units import by_unit
 from extensions.protocols import pea
 from extensions.protocols.host import Arrays, Host
@@ -112,3 +112,26 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
         labels=np.zeros((0, config.classes), dtype=np.int64),
         frac_bits=config.frac_bits,
     )
+
+
+def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:
+    """Returns only if there is something to learn: classes, of which training has more than one.
+
+    Args:
+        config: with one class for numbers, which are not classes.
+        parts: records of parties.
+        of_all: whether they are those of all parties; one may have a single class.
+
+    Raises:
+        ArgumentError: a label is none of the classes, or all are alike.
+    """
+    if config.classes < 2:
+        return
+    for part in parts:
+        check_labels(part.train_y, config.classes)
+        check_labels(part.test_y, config.classes)
+    found = np.unique(np.concatenate([part.train_y for part in parts]))
+    if of_all and len(found) < 2:
+        raise ArgumentError(
+            "labels", found.tolist(), "of two classes at least", "A model of one learns nothing."
+        )

@@ -55,7 +55,7 @@ def aggregator_of(options: Aggregation) -> Aggregator:
         arguments["packing"] = False
     if "model_range" in arguments and "hide_model" not in arguments:
         range_given = arguments["model_range"]
-        raise ArgumentError("model_range", range_given, "left out without --hide-model")
+        raise ArgumentError("model_range", range_given, "{hide_model}", code="needs")
     with as_options(timeout="stage_timeout", clip="range", bits="ring_bits", against="graph"):
         graph = _graph_of(arguments)
         if graph is not None:
@@ -72,7 +72,7 @@ def _graph_of(arguments: dict[str, Any]) -> SparseGraph | None:
     if against is not None:
         return SparseGraph(against=against, **given)
     for name, value in given.items():
-        raise ArgumentError(name, value, "left out without --graph")
+        raise ArgumentError(name, value, "{graph}", code="needs")
     return None
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.rules import one_of
 
 
 def arguments_of(
@@ -22,7 +23,7 @@ def arguments_of(
     """
     chosen = options[option]
     if chosen not in owners:
-        raise ArgumentError(option, chosen, f"one of {', '.join(owners)}")
+        raise ArgumentError(option, chosen, one_of(owners))
     given = {
         name: options[name]
         for name in dict.fromkeys(name for names in owners.values() for name in names)
@@ -31,8 +32,8 @@ def arguments_of(
     for name, value in given.items():
         if name not in owners[chosen]:
             others = " or ".join(other for other, names in owners.items() if name in names)
-            advice = f"It belongs to --{option} {others}."
-            raise ArgumentError(name, value, f"left out with --{option} {chosen}", advice)
+            rule, hint = f"with {{{option}={chosen}}}", f"It belongs to {{{option}={others}}}."
+            raise ArgumentError(name, value, rule, hint, code="conflict")
     return given
 
 

@@ -23,9 +23,9 @@ def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> Non
     """
     if resume and (checkpoint is None or not checkpoint.is_file()):
         given = None if checkpoint is None else str(checkpoint)
-        raise ArgumentError("checkpoint", given, "a file to go on from, with --resume")
+        raise ArgumentError("checkpoint", given, "a file to go on from, with {resume}")
     if checkpoint is not None and not resume and checkpoint.exists():
-        advice = "Give --resume to go on from it."
+        advice = "Give {resume} to go on from it."
         raise ArgumentError("checkpoint", str(checkpoint), "a file that is not there yet", advice)
     if save is not None and save.suffix not in (STATE_DICT, ARRAYS):
         allowed = f"a name that ends in {STATE_DICT} (state_dict) or {ARRAYS} (arrays)"

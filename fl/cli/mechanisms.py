@@ -77,7 +77,8 @@ def _local(**arguments: Any) -> LocalDP:
     pure = arguments.get("noise") == "laplace"
     for option in ("epsilon",) if pure else ("epsilon", "delta"):
         if option not in arguments:
-            raise ArgumentError(option, None, "given, of one update, with --mechanism local-dp")
+            rule, hint = "with {mechanism=local-dp}", "It is of one update."
+            raise ArgumentError(option, None, rule, hint, code="missing")
     return LocalDP(**arguments)
 
 
@@ -92,7 +93,7 @@ def _of_records(
 ) -> RecordDP:
     for option, given in (("delta", delta), ("noise_multiplier", noise_multiplier)):
         if given is None:
-            raise ArgumentError(option, None, "given with --mechanism record-dp")
+            raise ArgumentError(option, None, "with {mechanism=record-dp}", code="missing")
     assert noise_multiplier is not None
     with as_options(max_grad_norm="clip", steps="local_steps"):
         return RecordDP(
@@ -117,7 +118,7 @@ def _central(
     rate = 1.0 if fixed else training.client_fraction
     noise_multiplier = _noise(rate, training.rounds, "central-dp", arguments)
     if count_noise is not None and adaptive_clipping is None:
-        raise ArgumentError("count_noise", count_noise, "left out without --adaptive-clipping")
+        raise ArgumentError("count_noise", count_noise, "{adaptive_clipping}", code="needs")
     if adaptive_clipping is not None:
         with as_options(quantile="adaptive_clipping"):
             arguments["adaptive"] = AdaptiveClipping(
@@ -148,16 +149,18 @@ def _noise(rate: float, rounds: int, mechanism: str, arguments: dict[str, Any]) 
         arguments.pop(name, None) for name in ("epsilon", "delta", "noise_multiplier")
     )
     if delta is None:
-        raise ArgumentError("delta", None, f"given, of all rounds, with --mechanism {mechanism}")
+        rule, hint = f"with {{mechanism={mechanism}}}", "It is of all rounds together."
+        raise ArgumentError("delta", None, rule, hint, code="missing")
     if not 0.0 < delta < 1.0:
         raise ArgumentError("delta", delta, "in (0, 1)", "Below 1 / clients is usual.")
     if (epsilon is None) == (given is None):
         both = (epsilon, given)
-        raise ArgumentError("epsilon, noise_multiplier", both, "exactly one of them given")
+        rule = "give {epsilon}, or {noise_multiplier}"
+        raise ArgumentError("epsilon, noise_multiplier", both, rule, code="privacy")
     if epsilon is None:
         noise_multiplier: float = given
         return noise_multiplier
-    check_target(epsilon, advice="More protects nothing. For no privacy leave --mechanism out.")
+    check_target(epsilon, advice="More protects nothing. For no privacy leave {mechanism} out.")
     with as_options(sample_rate="client_fraction"):
         return calibrate_noise(epsilon=epsilon, delta=delta, sample_rate=rate, steps=rounds)
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from extensions.cli.parameters import Options
-from extensions.options import Option, Writes
+from extensions.options import Option, Options, Writes
 from fl.round.choices import Exchange, Keep, OnFailure, Weighting
 
 

@@ -52,7 +52,7 @@ class Data:
             ArgumentError: an alpha of no use, or as `fl.partition`.
         """
         if alpha is not None and scheme != "dirichlet":
-            raise ArgumentError("alpha", alpha, "left out, except for --partition dirichlet")
+            raise ArgumentError("alpha", alpha, "{partition=dirichlet}", code="needs")
         with as_options(n="clients", scheme="partition"):
             usual = ALPHA if alpha is None else alpha
             return partition(self.train, clients, scheme, alpha=usual, seed=seed)

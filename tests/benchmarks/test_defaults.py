@@ -4,13 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks import tables
-from benchmarks.__main__ import app
 from benchmarks.defaults import constant
 from benchmarks.defaults.subjects import TABLES, imbalanced, subject
 from extensions.owners.schema import encode_table, read_schema
+from tests.helpers.benchmarked import benchmark
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def own_results(tmp_path, monkeypatch):
 def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own_results):
     for mode in ("never", "each-step"):
         options = ["--data", "wine", "--epsilon", "2", "--seeds", "2", "--open", mode]
-        result = CliRunner().invoke(app, ["defaults", *options])
+        result = benchmark("defaults", *options)
         assert result.exit_code == 0, result.output
     written = json.loads((tmp_path / "defaults.json").read_text())
     first, second = written["rows"]
@@ -37,7 +36,7 @@ def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own
 
 def test_the_plain_copy_learns_what_the_clear_backend_learns(tmp_path, own_results):
     options = ["--data", "breast", "--epsilon", "2", "--seeds", "3", "--open", "never"]
-    assert CliRunner().invoke(app, ["defaults", *options]).exit_code == 0
+    assert benchmark("defaults", *options).exit_code == 0
     written = json.loads((tmp_path / "defaults.json").read_text())
     sample = written["samples"]["breast, never, 2"]
     titles = [title for title in sample["others"] if title.startswith("C 0.5, bias 0.25, lr ")]

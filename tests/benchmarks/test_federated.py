@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.datasets import load_digits
-from typer.testing import CliRunner
 
 import fl
 from benchmarks import tables
-from benchmarks.__main__ import app
 from benchmarks.federated.accuracy import published
 from benchmarks.federated.accuracy.command import last_target
 from benchmarks.federated.accuracy.experiments import (
@@ -36,6 +34,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import MNIST_FILES
 from fl.round.latency import star_seconds
 from tests.extensions.owners.test_data_files import idx
+from tests.helpers.benchmarked import benchmark
 
 FALSE_ALARM = 1e-8
 
@@ -48,7 +47,7 @@ def results(tmp_path, monkeypatch) -> Path:
 
 
 def invoke(*words: str) -> None:
-    result = CliRunner().invoke(app, words)
+    result = benchmark(*words)
     assert result.exit_code == 0, result.output
 
 
@@ -252,7 +251,7 @@ def test_a_file_of_published_rounds_of_another_form_is_refused(tmp_path, text, n
     "wrong", [("--model", "vgg"), ("--partition", "even"), ("--device", "cuda:99")]
 )
 def test_a_part_or_a_device_that_does_not_exist_is_refused(results, wrong):
-    result = CliRunner().invoke(app, ["fl-accuracy", *wrong])
+    result = benchmark("fl-accuracy", *wrong)
     assert isinstance(result.exception, ArgumentError)
     assert not results.exists()
 

@@ -11,11 +11,9 @@ from dp_accounting import pld
 from scipy.stats import norm
 from sklearn.datasets import load_digits
 from torch import nn
-from typer.testing import CliRunner
 
 import fl
 from benchmarks import tables as recorded
-from benchmarks.__main__ import app
 from benchmarks.federated import running
 from benchmarks.federated.privacy import signds
 from benchmarks.federated.privacy.dp import SIGMA, STARTS
@@ -23,6 +21,7 @@ from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.privacy.signds import Sign, bytes_rows, sparse_bytes
 from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
 from extensions.errors import ArgumentError
+from tests.helpers.benchmarked import benchmark
 from tests.helpers.strategies import ALARM, variance_p_value
 
 # The papers' runs have an epsilon of 100.
@@ -63,7 +62,7 @@ def run(data_dir, tmp_path, monkeypatch):
     def tables(*words: str) -> dict[str, list[dict]]:
         monkeypatch.setitem(running.MODELS, "mlp", pooled if words[0] == "fl-dp" else linear)
         options = ["--data-dir", str(data_dir), "--workers", "1", "--seeds", "1"]
-        result = CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
+        result = benchmark(*words, *options)
         assert result.exit_code == 0, result.output
         return {path.stem: json.loads(path.read_text())["rows"] for path in tmp_path.glob("*.json")}
 

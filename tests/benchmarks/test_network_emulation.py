@@ -21,9 +21,9 @@ from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import refused
 
-COMMAND = "import typer; from benchmarks.network import command; app = typer.Typer(); "
-COMMAND += "settings = {'allow_interspersed_args': False}; "
-COMMAND += "app.command(context_settings=settings)(command.main); app()"
+COMMAND = "import sys; from benchmarks.__main__ import Benchmarks; "
+COMMAND += "from extensions.cli.main import run; sys.argv.insert(1, 'network'); "
+COMMAND += "run(Benchmarks, 'benchmarks')"
 MARK = "PEA_TEST_NETWORK"
 
 Run = Callable[..., "subprocess.Popen[str]"]
@@ -191,7 +191,7 @@ def test_the_loopback_profile_is_this_machine_as_it_is(run):
 
 
 def test_a_command_keeps_its_input_output_and_status_and_leaves_nothing(run, usual):
-    process = run("--profile", "lan", "sh", "-c", "sleep 600 > /dev/null 2>&1 & cat; exit 7")
+    process = run("--profile", "lan", "--", "sh", "-c", "sleep 600 > /dev/null 2>&1 & cat; exit 7")
     out, err = process.communicate("as it was", timeout=PATIENCE)
     assert (out, process.returncode) == ("as it was", 7)
     assert err.startswith(f"network lan ({usual}): 0.1 ms one-way, 1000 Mbit/s")

@@ -5,9 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
 from benchmarks.network import link
 from benchmarks.pencil.accuracy import CASES, OWNERS, in_the_clear, not_private
 from benchmarks.pencil.command import FRAC_BITS, RING_BITS, row_of
@@ -16,6 +14,7 @@ from benchmarks.pencil.training import Case
 from benchmarks.pencil.training import row_of as row_of_step
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction, Origin
+from tests.helpers.benchmarked import benchmark
 
 
 @pytest.mark.parametrize(("masks", "scalar_bits"), [(2, FRAC_BITS), (3, RING_BITS)])
@@ -51,7 +50,7 @@ def test_steps_that_tell_masks_not_apart_are_refused():
     ],
 )
 def test_options_without_a_use_are_refused(words, said):
-    done = CliRunner().invoke(app, ["pencil", *words])
+    done = benchmark("pencil", *words)
     assert done.exit_code != 0
     assert re.search(said, str(done.exception) + done.output)
 

@@ -10,11 +10,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from benchmarks import listing, pages, tables
 from benchmarks.pages import catalogue, recorded
-from extensions.cli.installed import command_of
 from extensions.errors import ArgumentError
 
 PIXEL = b64decode(
@@ -231,13 +229,14 @@ def test_the_list_leads_from_commands_to_results(folder, monkeypatch, capsys):
 
 
 def test_every_committed_result_is_described_and_its_command_exists():
-    from benchmarks.__main__ import app
+    from benchmarks.__main__ import Benchmarks
 
-    points = get_command(app)._points()
     for result in recorded.read(tables.RESULTS):
         assert result.entry in catalogue.CATALOGUE, result.name
         name, *words = result.command.split(" -- ")[-1].split()[3:]
-        options = {option for one in command_of(points[name]).params for option in one.opts}
+        command, _ = Benchmarks.command("benchmarks", [name])
+        assert command is not None
+        options = {leaf.typed for leaf in command.leaves}
         assert {word for word in words if word.startswith("--")} <= options, result.command
         if result.entry.chart is not None:
             assert [figure.path.suffix for figure in result.figures] == [".svg"]

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks import tables
-from benchmarks.__main__ import app
 from benchmarks.instruments.costs import measure_host
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.network import calibration
@@ -33,6 +31,7 @@ from extensions.errors import ArgumentError
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode
 from extensions.runs.config import TrainConfig
+from tests.helpers.benchmarked import benchmark
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 BASE = {"batch": 64, "features": 32, "classes": 4}
@@ -44,7 +43,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads what the kerne
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict[str, Any]:
     """Returns the results of one command, by name."""
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    done = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    done = benchmark(*arguments)
     assert done.exit_code == 0, done.output
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
     for content in found.values():

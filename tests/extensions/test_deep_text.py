@@ -48,4 +48,4 @@ def test_files_of_options_that_cannot_be_read_are_one_line(option, text, tmp_pat
     done = pea("train", f"--{option}", tmp_path / "file")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"pea: {option} = ")
+    assert line.startswith(f"pea: --{option} ")

@@ -50,12 +50,10 @@ def test_a_stream_with_its_own_replacement_keeps_it():
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_commands_print_through_it_and_not_past_it(encoding, monkeypatch):
-    import typer
-
     behind = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(behind, encoding=encoding))
     with printing.lasting():
-        typer.echo("ж")
+        printing.say("ж")
     assert behind.getvalue() == "ж\n".encode(encoding, "replace")
 
 

@@ -14,7 +14,8 @@ from typing import Any, TextIO
 
 import pytest
 
-from extensions.cli.main import main
+from extensions.cli.command import Command as ReadCommand
+from extensions.cli.main import PeaCommands, main
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.templates import MARK, copies
@@ -213,6 +214,18 @@ def report_of(path: Path, slack: float = 0.01) -> dict[str, Any]:
     assert report["bytes_per_party"] == round(sum(each) / len(each))
     assert abs(sum(sent) - sum(received)) <= slack * sum(sent)
     return report
+
+
+def call(*arguments: object) -> Any:
+    """Returns what a command returns that is run in this process; what it raises is raised."""
+    return PeaCommands.call("pea", *arguments)
+
+
+def command_of(*words: str) -> ReadCommand:
+    """Returns the command of that name, with its options."""
+    command, _ = PeaCommands.command("pea", words)
+    assert command is not None
+    return command
 
 
 def here(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Any:

@@ -217,7 +217,7 @@ def test_who_has_players_is_told_how_owners_compute_alone(tmp_path, option):
     done = pea("train", *NOISE, "--backend", "tfe", "--players", file, *option, *own)
     assert done.returncode == 1
     line = done.stderr.splitlines()[-1]
-    assert line.startswith(f"pea: {option[0][2:]} = ")
+    assert line.startswith(f"pea: {option[0]} ")
     *_, typed = line.partition("each on its own host: `pea party` with ")
     assert all(word.lstrip("-") in typed for word in option), line
     assert typed

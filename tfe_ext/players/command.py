@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extensions.checks import check_together
-from extensions.cli.parameters import Options
+from extensions.options import Option, Options
+from extensions.printing import say
 from extensions.transport import Local
 from tfe_ext.players.launch import IDLE_TIMEOUT, serve
 from tfe_ext.players.records.reading import Own
@@ -15,26 +14,25 @@ from tfe_ext.players.records.reading import Own
 def players(
     players: Annotated[
         Path,
-        typer.Option(help="JSON file of names and HOST:PORT, the same for all and the script."),
+        Option(help="JSON file of names and HOST:PORT, the same for all and the script."),
     ],
     own: Annotated[Own | None, Options("Records")],
     player: Annotated[
-        str | None, typer.Option(help="The one player of this host; all of them if left out.")
+        str | None, Option(help="The one player of this host; all of them if left out.")
     ] = None,
     idle_timeout: Annotated[
-        float, typer.Option(help="Seconds without a script after which the players end.")
+        float, Option(help="Seconds without a script after which the players end.")
     ] = IDLE_TIMEOUT,
     federation: Annotated[
         Path | None,
-        typer.Option(help="File of `pea federation`: players and client reach each other by TLS."),
+        Option(help="File of `pea federation`: players and client reach each other by TLS."),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="With --federation, this host's file of `pea keys`.")
+        Path | None, Option(help="With --federation, this host's file of `pea keys`.")
     ] = None,
     insecure_open_port: Annotated[
         bool,
-        typer.Option(
-            "--insecure-open-port",
+        Option(
             help="Let other hosts reach TensorFlow's port, which asks nobody who he is.",
         ),
     ] = False,
@@ -52,5 +50,5 @@ def players(
         idle_timeout=idle_timeout,
         insecure_open_port=insecure_open_port,
         local=Local.read(federation, key) if federation and key else None,
-        tell=typer.echo,
+        tell=say,
     )

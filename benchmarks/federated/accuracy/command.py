@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import torch
-import typer
 
 from benchmarks.federated.accuracy.experiments import (
     BATCH,
@@ -31,6 +30,7 @@ from benchmarks.federated.pool import side_by_side
 from benchmarks.instruments.plots import draw
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
+from extensions.options import Option
 from extensions.rules import Whole, check_fields, one_of
 
 ROUNDS = 210
@@ -117,19 +117,19 @@ def main(
     sizes: Sizes,
     learning: Learning,
     sitting: Sitting,
-    model: Annotated[str | None, typer.Option(help="mlp or cnn alone.")] = None,
-    partition: Annotated[str | None, typer.Option(help="iid or shards alone.")] = None,
+    model: Annotated[str | None, Option(help="mlp or cnn alone.")] = None,
+    partition: Annotated[str | None, Option(help="iid or shards alone.")] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="FedAvg, chain or another one alone; repeatable.")
+        list[str] | None, Option(help="FedAvg, chain or another one alone; repeatable.")
     ] = None,
     published: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Other rounds than Table III of Li et al. to put beside ours: JSON of "
             "{model: {partition: {method: {target: rounds}}}}."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 2,
+    workers: Annotated[int, Option(help="Runs side by side."), Whole(1)] = 2,
 ) -> None:
     """Accuracy by round, and rounds to an accuracy: FedAvg, chain and Laplace noise.
 

@@ -4,24 +4,23 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from benchmarks.federated.chain import exactness, order, time_limits
 from benchmarks.tables import publish
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 PARTS = ("time", "lists", "order", "exact")
 
 
 def main(
     part: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+        list[str] | None, Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
+        Path | None, Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Of the runs of exact.", min=2)] = 40,
-    partition: Annotated[str, typer.Option(help="Of the runs of exact: iid or shards.")] = "shards",
+    rounds: Annotated[int, Option(help="Of the runs of exact."), Whole(2)] = 40,
+    partition: Annotated[str, Option(help="Of the runs of exact: iid or shards.")] = "shards",
 ) -> None:
     """Who takes part by Time_limit and lists, the order of computing, and what exact sums mean."""
     for name in part or ():

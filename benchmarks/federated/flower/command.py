@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks.federated.flower.deployed import measure
 from benchmarks.federated.flower.setting import BITS, FEDAVG, OURS, SECAGG, STAGES, Setting
 from benchmarks.instruments.flower import ROOT
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 CLIENTS, VALUES = (5, 20, 50), (10_000, 100_000, 1_000_000)
 GONE = (0.01, 0.2)
@@ -27,22 +26,23 @@ MNIST = "benchmarks.federated.flower.mnist"
 
 
 def main(
-    flower_python: Annotated[str, typer.Option(help="A Python that has flwr, and fl's packages.")],
+    flower_python: Annotated[str, Option(help="A Python that has flwr, and fl's packages.")],
     part: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; all but mnist by default.")
+        list[str] | None, Option(help=f"{', '.join(PARTS)}; all but mnist by default.")
     ] = None,
     clients: Annotated[
         list[int] | None,
-        typer.Option(help="Numbers of clients; 5, 20 and 50, of processes 5.", min=3),
+        Option(help="Numbers of clients; 5, 20 and 50, of processes 5."),
+        Whole(3),
     ] = None,
     values: Annotated[
-        list[int] | None, typer.Option(help="Sizes of a model; 10000, 100000, 1000000.", min=200)
+        list[int] | None, Option(help="Sizes of a model; 10000, 100000, 1000000."), Whole(200)
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Of mnist.", min=1)] = 30,
+    rounds: Annotated[int, Option(help="Of mnist."), Whole(1)] = 30,
     copies: Annotated[
         bool,
-        typer.Option(
-            "--copies",
+        Option(
+            name="copies",
             help="Of processes: client apps are copies of one that has imported all they need.",
         ),
     ] = False,

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-import typer
 
 from benchmarks import tables
 from benchmarks.federated.leakage import by_noise
@@ -21,19 +20,18 @@ from benchmarks.federated.leakage.attacked import (
 )
 from benchmarks.federated.leakage.figure import draw
 from benchmarks.federated.leakage.images import DATA, Images
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 from fl.leakage import NO_LEAK, Reconstruction
 
 REBUILT = 0.1
 """A record counts as rebuilt if the error is below this share of that of one grey."""
 
-Data = Annotated[str, typer.Option(help=f"The images: {' or '.join(DATA)}.")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the files; NAME in PEA_DATA unless given.")
-]
-Records = Annotated[int, typer.Option(help="How many records are attacked.", min=1)]
-Steps = Annotated[int, typer.Option(help="Steps of L-BFGS, at most.", min=1)]
-Tries = Annotated[int, typer.Option(help="First guesses of a reading, until one matches.", min=1)]
+Data = Annotated[str, Option(help=f"The images: {' or '.join(DATA)}.")]
+DataDir = Annotated[Path | None, Option(help="Folder of the files; NAME in PEA_DATA unless given.")]
+Records = Annotated[int, Option(help="How many records are attacked."), Whole(1)]
+Steps = Annotated[int, Option(help="Steps of L-BFGS, at most."), Whole(1)]
+Tries = Annotated[int, Option(help="First guesses of a reading, until one matches."), Whole(1)]
 
 
 def main(
@@ -43,7 +41,7 @@ def main(
     steps: Steps = 100,
     tries: Tries = 3,
     noise: Annotated[
-        bool, typer.Option("--noise", help="Attack updates with noise of variance 1e-5 to 0.1.")
+        bool, Option(name="noise", help="Attack updates with noise of variance 1e-5 to 0.1.")
     ] = False,
 ) -> None:
     """Attack every scheme's views; write the table, and the figure as a .png beside it."""

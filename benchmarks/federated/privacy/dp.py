@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-import typer
-
 import fl
 from benchmarks import tables
 from benchmarks.accuracy.publishing import Line
@@ -29,7 +27,9 @@ from benchmarks.federated.privacy.sweeps import (
     spent,
 )
 from benchmarks.federated.running import DELTA, FRACTION, Run, Runs, Setting, Size
+from extensions.options import Option
 from extensions.privacy.accounting import epsilon
+from extensions.rules import Whole
 from fl.privacy.analytic_gaussian import analytic_noise
 
 USUAL = Size(model="mlp", rounds=20, epochs=3, batch_size=20, lr=0.3)
@@ -247,10 +247,10 @@ PARTS = (*SWEEPS, GAUSSIAN)
 def main(
     data_dir: DataDir = None,
     part: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+        list[str] | None, Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
     ] = None,
     clients: Annotated[
-        list[int] | None, typer.Option(help="Populations; by default 1000 and 100.", min=1)
+        list[int] | None, Option(help="Populations; by default 1000 and 100."), Whole(1)
     ] = None,
     rounds: Rounds = None,
     full: Full = False,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 import fl
 from benchmarks import tables
@@ -26,6 +25,8 @@ from benchmarks.federated.privacy.sweeps import (
     spent,
 )
 from benchmarks.federated.running import MODELS, Run, Runs, Setting, Size
+from extensions.options import Option
+from extensions.rules import Whole
 
 USUAL = Size(model="mlp", rounds=40, epochs=1, batch_size=10, lr=0.1)
 CLIENTS = 100
@@ -212,9 +213,9 @@ PARTS = (*SWEEPS, BYTES, SIZE)
 def main(
     data_dir: DataDir = None,
     part: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+        list[str] | None, Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
     ] = None,
-    clients: Annotated[int, typer.Option(help="A tenth of them are in a round.", min=1)] = CLIENTS,
+    clients: Annotated[int, Option(help="A tenth of them are in a round."), Whole(1)] = CLIENTS,
     rounds: Rounds = None,
     full: Full = False,
     seeds: Seeds = 3,

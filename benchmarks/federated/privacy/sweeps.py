@@ -7,21 +7,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks import tables
 from benchmarks.accuracy.publishing import Line, lines
 from benchmarks.accuracy.runs import summary
 from benchmarks.federated.running import DELTA, FRACTION, PAPERS, Run, Runs, Setting, Size, perform
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
+    Path | None, Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
 ]
-Full = Annotated[bool, typer.Option("--full", help="CNN, E = 5, 100 rounds: hours.")]
-Rounds = Annotated[int | None, typer.Option(help="Of every run.", min=1)]
-Seeds = Annotated[int, typer.Option(help="Runs of each setting.", min=1)]
-Workers = Annotated[int, typer.Option(help="Processes; 1: this one alone.", min=1)]
+Full = Annotated[bool, Option(name="full", help="CNN, E = 5, 100 rounds: hours.")]
+Rounds = Annotated[int | None, Option(help="Of every run."), Whole(1)]
+Seeds = Annotated[int, Option(help="Runs of each setting."), Whole(1)]
+Workers = Annotated[int, Option(help="Processes; 1: this one alone."), Whole(1)]
 
 
 @dataclass(frozen=True, kw_only=True)

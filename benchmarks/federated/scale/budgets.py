@@ -4,11 +4,10 @@ import os
 from statistics import mean
 from typing import Annotated, Any, get_args
 
-import typer
-
 from benchmarks.federated.scale.large import BITS, Done, Setting, perform
 from benchmarks.tables import publish
-from extensions.rules import one_of
+from extensions.options import Option
+from extensions.rules import Whole, one_of
 from fl.masked.sparse.degrees import Against
 
 CLIENTS, VALUES = 1000, 1_000_000
@@ -16,11 +15,11 @@ SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
 
 
 def main(
-    clients: Annotated[int, typer.Option(help="Of the round.", min=3)] = CLIENTS,
-    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = VALUES,
-    against: Annotated[str, typer.Option(help="A server that is curious, or lying.")] = "curious",
-    corrupt: Annotated[float, typer.Option(help="Share that may side with the server.")] = 0.1,
-    dropping: Annotated[float, typer.Option(help="Share that may be lost, and is.")] = 0.2,
+    clients: Annotated[int, Option(help="Of the round."), Whole(3)] = CLIENTS,
+    values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
+    against: Annotated[str, Option(help="A server that is curious, or lying.")] = "curious",
+    corrupt: Annotated[float, Option(help="Share that may side with the server.")] = 0.1,
+    dropping: Annotated[float, Option(help="Share that may be lost, and is.")] = 0.2,
 ) -> None:
     """Processor time and bytes of clients, and time and memory of the server, in one large round.
 

@@ -8,12 +8,13 @@ from statistics import mean
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 import fl
 from benchmarks.federated.chain.parties import Timed
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
+from extensions.options import Option
+from extensions.rules import Whole
 
 CLIENTS = (30, 300, 1000)
 VALUES = 10_000
@@ -25,19 +26,19 @@ SCRIPT = Path(__file__).with_name("flower_round.py")
 
 def main(
     clients: Annotated[
-        list[int] | None, typer.Option(help="Numbers of clients; 30, 300 and 1000.", min=3)
+        list[int] | None, Option(help="Numbers of clients; 30, 300 and 1000."), Whole(3)
     ] = None,
-    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = VALUES,
+    values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
     flower_python: Annotated[
-        str | None, typer.Option(help="A Python that has flwr; without one ours is run alone.")
+        str | None, Option(help="A Python that has flwr; without one ours is run alone.")
     ] = None,
     flower_clients: Annotated[
         int | None,
-        typer.Option(
+        Option(
             help="Clients that Flower's round has at most, each with the neighbours of the whole "
             "one; its server's time is then put in proportion. By default all.",
-            min=3,
         ),
+        Whole(3),
     ] = None,
 ) -> None:
     """Processor time and bytes of a round by clients, on a sparse graph, beside Flower's SecAgg+.

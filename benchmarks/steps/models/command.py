@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from benchmarks.instruments import spu
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
@@ -22,6 +20,7 @@ from benchmarks.steps.models.same_seeds import BACKENDS, publish_accuracy
 from benchmarks.steps.models.trajectory import publish_trajectory
 from benchmarks.tables import publish, published
 from extensions.errors import ArgumentError
+from extensions.options import Option
 from extensions.rules import one_of
 
 NAME = "dpsgd-models"
@@ -72,31 +71,31 @@ def table(samples: dict[str, dict[str, Found]]) -> list[dict[str, Any]]:
 
 def main(
     batch: int = 32,
-    steps: Annotated[int, typer.Option(help="Timed steps of each kind.")] = 3,
+    steps: Annotated[int, Option(help="Timed steps of each kind.")] = 3,
     model: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(MODELS)}; may be repeated.")
+        list[str] | None, Option(help=f"One of {', '.join(MODELS)}; may be repeated.")
     ] = None,
     host: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
+        list[str] | None, Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
     ] = None,
     spu_python: Annotated[
-        str, typer.Option(help="A Python that has SPU, which may be another environment's.")
+        str, Option(help="A Python that has SPU, which may be another environment's.")
     ] = sys.executable,
     opacus_python: Annotated[
-        str, typer.Option(help="A Python that has Opacus, likewise.")
+        str, Option(help="A Python that has Opacus, likewise.")
     ] = sys.executable,
     accuracy: Annotated[
         bool,
-        typer.Option(
-            "--accuracy",
+        Option(
+            name="accuracy",
             help="Train each model on MNIST instead, in the clear and on CrypTen and ABY3, with "
             "the same seeds; an hour and a half.",
         ),
     ] = False,
     trajectory: Annotated[
         bool,
-        typer.Option(
-            "--trajectory",
+        Option(
+            name="trajectory",
             help="Compare the first steps of the CNN's run on MNIST with those in the clear "
             "instead, weight by weight; half an hour.",
         ),

@@ -1,58 +1,26 @@
 """The command that says what a run will take, before there are records or other parties."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
 from rich.table import Table
 
 from extensions.cli import console
-from extensions.cli.model.ahead import epsilon_of, line_of, running
-from extensions.cli.options import SETTLED, Report, Schedule, config_of
-from extensions.cli.parameters import Options
+from extensions.cli.options import Report
 from extensions.errors import ArgumentError
+from extensions.options import Option, Options
 from extensions.owners.origin import FeatureExtraction
-from extensions.runs.budget.forecast import announced, forecast
+from extensions.runs.budget.forecast import Sizes, announced, forecast
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.schedule import SETTLED, Schedule, config_of
 from extensions.runs.config.seconds import NETWORKS, network_of, openly, run_of
 from extensions.runs.hosts import find_for, settled, usual_pace
 from extensions.runs.hosts import plan as plan_step
+from extensions.runs.summaries.ahead import epsilon_of, line_of, running
 
 MOST_COLUMNS = 1 << 20
 HELD_OUT = 4
 """Training records for each that is held out, as data sets are split."""
 _COLUMNS = ("inputs", "outputs", "positions", "norms")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """Public facts about records that need not exist.
-
-    Attributes:
-        records: number of training records of each party, such as 800,1000,700; one number: of all.
-        columns: features of a record; of images all their values, such as 784.
-        classes: number of classes.
-        max_feature_norm: public bound of the norm of a record's features.
-    """
-
-    records: str
-    columns: int
-    classes: int = 10
-    max_feature_norm: float = 1.0
-
-    def of(self, parties: int) -> list[int]:
-        """Returns the number of records of each party.
-
-        Raises:
-            ArgumentError: they are no numbers, or all 0.
-        """
-        words = self.records.split(",")
-        numbers = all(word.strip().isdecimal() and len(word) < 12 for word in words)
-        if not numbers or not sum(map(int, words)):
-            allowed = "a number for each party, such as 800,1000,700, or one for all; not all 0"
-            raise ArgumentError("records", self.records, allowed)
-        sizes = [int(word) for word in words]
-        return sizes * parties if len(sizes) == 1 else sizes
 
 
 def plan(
@@ -61,9 +29,7 @@ def plan(
     schedule: Annotated[Schedule, Options("Run")],
     network: Annotated[
         str | None,
-        typer.Option(
-            help="What lies between parties: " + ", ".join(NETWORKS) + "; by default nothing."
-        ),
+        Option(help="What lies between parties: " + ", ".join(NETWORKS) + "; by default nothing."),
     ] = None,
     json_out: Report = None,
 ) -> None:

@@ -1,190 +1,28 @@
 """The commands of `pea` that compute with shares of a model, and how parties are found for it."""
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-
-from extensions.checks import check_positive
 from extensions.cli import console
-from extensions.cli.budget import BudgetFile, ledger_of, ledgers_of, spent_in
-from extensions.cli.model.recipe import GivenFeatures, as_in_training
+from extensions.cli.budget import BudgetFile
 from extensions.cli.options import Ending
-from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.options import Option, Writes
-from extensions.owners.data import Columns, Labels, is_table
-from extensions.owners.data.sources import load_own
-from extensions.owners.origin import by_rank
-from extensions.ring.fixed_point import Reals
-from extensions.runs.config import TrainConfig
+from extensions.options import Option, Options, Writes
+from extensions.owners.data import Columns
+from extensions.printing import say
+from extensions.runs.budget.kept import ledger_of, ledgers_of, spent_in
 from extensions.runs.model import (
     MODEL_FILE,
-    Header,
     OpenedModel,
-    paths_in,
-    read_own,
-    read_shares,
     write_opened,
 )
-from extensions.runs.model.backends import Computing, find_model_backend
-from extensions.runs.model.charges import has_run
-from extensions.runs.model.together import PartyFiles, Request, settings_of, write_records
+from extensions.runs.model.backends import Computing
+from extensions.runs.model.parties import Counting, Holders, OwnRows, Party, held_out_of
+from extensions.runs.model.recipe import GivenFeatures
+from extensions.runs.model.together import Request, settings_of
 from extensions.runs.options import Meeting
 from extensions.runs.outputs import foretold
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnRows:
-    """What one party brings beside its share.
-
-    Attributes:
-        x: features of its records; None without any.
-        y: their labels.
-        ledger: of its records, or None.
-    """
-
-    x: Reals | None = None
-    y: Labels | None = None
-    ledger: Path | None = None
-
-    def beside(self, shares: Path, folder: Path) -> PartyFiles:
-        """Returns the files of a party with this share; its records are written to the folder."""
-        records = None
-        if self.x is not None:
-            records = write_records(folder / f"of-{shares.name}", self.x, self.y)
-        return PartyFiles(shares=shares, records=records, ledger=self.ledger)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holders:
-    """Who has shares, and whose records are used.
-
-    Attributes:
-        shares: folder of all parties' shares, which then compute on this machine; or this party's
-            file alone, and the others are started with theirs.
-        own: party R's own .npz, .csv or .parquet file, R=PATH, with a folder of shares.
-        records: this party's own file, with its share alone.
-    """
-
-    shares: Path
-    own: Annotated[Sequence[str], Option(name="data-for-party")] = ()
-    records: Path | None = None
-
-    def files(self, party: "Party") -> dict[int, Path]:
-        """Returns the files of records by the ranks of their owners.
-
-        Args:
-            party: of these shares.
-
-        Raises:
-            ArgumentError: those of the other way to compute.
-        """
-        if party.meeting is None:
-            if self.records is not None:
-                raise ArgumentError("records", str(self.records), "left out with a folder")
-            return by_rank(self.own, len(party.paths))
-        if self.own:
-            raise ArgumentError("data_for_party", list(self.own), "left out with one share")
-        return {} if self.records is None else {party.meeting.rank: self.records}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counting:
-    """How correct predictions are counted.
-
-    Attributes:
-        noisy: count with accounted noise.
-        count_noise: its standard deviation, in records.
-
-    Raises:
-        ArgumentError: noise that is not positive.
-    """
-
-    noisy: bool = False
-    count_noise: float = TrainConfig.count_noise
-
-    def __post_init__(self) -> None:
-        check_positive("count_noise", self.count_noise)
-
-
-class Party:
-    """All parties on this machine, or one that meets the others.
-
-    Args:
-        shares: folder of all shares, or one party's file.
-        meeting: of that one party.
-        computing: how they compute.
-
-    Attributes:
-        meeting: as given.
-        paths: of the shares that are here, by rank or this party's.
-        header: of the model.
-        whitening: of its features, or None.
-
-    Raises:
-        ArgumentError: shares that are none, differ or are another party's, a meeting where all are
-            here or none where one is, a rank that no share has, or a backend that only trains.
-    """
-
-    def __init__(self, shares: Path, meeting: Meeting | None, computing: Computing) -> None:
-        all_here = shares.is_dir()
-        self.paths = paths_in(shares) if all_here else [shares]
-        first = read_shares(self.paths[0])
-        if all_here == (meeting is not None):
-            given = None if meeting is None else meeting.rendezvous
-            allowed = "left out with a folder of all shares, given with one party's file"
-            raise ArgumentError("rank, rendezvous", given, allowed)
-        if meeting is not None and not 0 <= meeting.rank < len(first.save):
-            raise ArgumentError("rank", meeting.rank, f"in 0..{len(first.save) - 1}")
-        if meeting is not None:
-            read_own(shares, meeting.rank)
-        self.meeting, self.header, self._computing = meeting, first.header, computing
-        self.whitening = first.whitening
-        self._engine = find_model_backend(computing.backend)
-
-    def strangers(self, ledgers: Mapping[int, Path]) -> Iterator[str]:
-        """Yields, of each ledger that lacks the run of the shares, what that means.
-
-        Args:
-            ledgers: by rank; with one share that of this party, whatever its rank.
-        """
-        for rank, ledger in ledgers.items():
-            path = self.paths[0 if self.meeting is not None else rank]
-            if not has_run(ledger, read_shares(path)):
-                yield (
-                    f"{ledger} does not have the run of {path}, and is charged with all of it: "
-                    "were these the records of the training? Else that of those lacks the opening."
-                )
-
-    def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
-        """Returns what each party gets, or this one alone.
-
-        Args:
-            request: the same at all parties.
-            own: what parties bring, by rank; with one share that of this party, whatever its rank.
-
-        Raises:
-            ArgumentError: of `settings_of`; records of no party, or what the backend refuses.
-        """
-        settings_of(self.header, request)  # before any process starts
-        if self.meeting is None:
-            if not own.keys() <= {*range(len(self.paths))}:
-                raise ArgumentError("owner", max(own), f"in 0..{len(self.paths) - 1}")
-            rows = [own.get(rank, OwnRows()) for rank in range(len(self.paths))]
-        else:
-            rows = [next(iter(own.values()), OwnRows())]
-        with tempfile.TemporaryDirectory(prefix="pea-") as folder:
-            given = [
-                each.beside(shares, Path(folder))
-                for shares, each in zip(self.paths, rows, strict=True)
-            ]
-            if self.meeting is None:
-                return self._engine.use(request, given, self._computing)
-            return [self._engine.use_party(request, given[0], self.meeting, self._computing)]
 
 
 def evaluate(
@@ -220,7 +58,7 @@ def evaluate(
 
 def open_model(
     holders: Holders,
-    out: Annotated[Path, typer.Option(help="Folder for model.npz."), Writes(inside=("model.npz",))],
+    out: Annotated[Path, Option(help="Folder for model.npz."), Writes(inside=("model.npz",))],
     computing: Computing,
     meeting: Annotated[Meeting | None, Options("Each party by hand")],
     budget: BudgetFile = None,
@@ -249,7 +87,7 @@ def open_model(
     opened = OpenedModel(
         header=party.header, parameters=found["parameters"], whitening=party.whitening
     )
-    typer.echo(write_opened(model, opened))
+    say(write_opened(model, opened))
 
 
 def _ledgers(files: Mapping[int, Path], budget: Path | None) -> dict[int, Path]:
@@ -257,40 +95,3 @@ def _ledgers(files: Mapping[int, Path], budget: Path | None) -> dict[int, Path]:
     ranks = [*files] or [0]
     paths = ledgers_of([*files.values()], len(ranks), budget)
     return {rank: path for rank, path in zip(ranks, paths, strict=True) if path is not None}
-
-
-def held_out_of(
-    header: Header,
-    path: Path,
-    columns: Columns,
-    given: GivenFeatures,
-    ledger: Path | None = None,
-) -> OwnRows:
-    """Returns the held-out records of a file as the training of the model saw them.
-
-    Args:
-        header: of the model.
-        path: of the file.
-        columns: of a table without a schema.
-        given: how their features are extracted here.
-        ledger: of the records, or None.
-
-    Raises:
-        ArgumentError: other records than the model takes, none that are held out, or of
-            `as_in_training`.
-    """
-    columns.check(tables=is_table(path), schema=header.schema is not None)
-    names = header.classes if "class 0" in header.facts else None
-    (source,) = load_own(
-        [path], header.config.seed_data, columns=columns, names=names, schema=header.schema
-    )
-    x, y = source.split.test_x, source.split.test_y
-    if not len(x):
-        raise ArgumentError("records", str(path), "a file with held-out records")
-    if x.ndim == 2 and source.columns and header.schema is None:
-        if {*source.columns} != {*header.columns}:
-            allowed = f"a table with the model's columns, {', '.join(header.columns)}"
-            raise ArgumentError("records", f"{path.name}: {', '.join(source.columns)}", allowed)
-        x = x[:, [source.columns.index(name) for name in header.columns]]
-    chosen = as_in_training(header, given)
-    return OwnRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from extensions import durable
+from extensions.checks import beginning
 from extensions.errors import ArgumentError
 from extensions.runs.budget.account import Account
 
@@ -111,3 +112,16 @@ def _locked(path: Path) -> Iterator[None]:
     except OSError as error:
         advice = f"{error}. Keep the ledger elsewhere as {{budget}}, or keep none: {{budget=none}}."
         raise _unusable(str(path), "a file that can be written", advice) from error
+
+
+def is_ledger(path: Path) -> bool:
+    """Whether a file is a ledger, or is named as one."""
+    if os.path.realpath(path).endswith(SUFFIX):
+        return True
+    if not beginning(path).startswith(b"{"):
+        return False
+    try:
+        read(path)
+    except ArgumentError:
+        return False
+    return True

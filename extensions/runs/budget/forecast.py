@@ -1,6 +1,7 @@
 """What a run will take, from public facts alone: before there are parties, or records."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
@@ -8,6 +9,37 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.host import StepForecast
 from extensions.protocols.pea import plans
 from extensions.runs.config import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Public facts about records that need not exist.
+
+    Attributes:
+        records: number of training records of each party, such as 800,1000,700; one number: of all.
+        columns: features of a record; of images all their values, such as 784.
+        classes: number of classes.
+        max_feature_norm: public bound of the norm of a record's features.
+    """
+
+    records: str
+    columns: int
+    classes: int = 10
+    max_feature_norm: float = 1.0
+
+    def of(self, parties: int) -> list[int]:
+        """Returns the number of records of each party.
+
+        Raises:
+            ArgumentError: they are no numbers, or all 0.
+        """
+        words = self.records.split(",")
+        numbers = all(word.strip().isdecimal() and len(word) < 12 for word in words)
+        if not numbers or not sum(map(int, words)):
+            allowed = "a number for each party, such as 800,1000,700, or one for all; not all 0"
+            raise ArgumentError("records", self.records, allowed)
+        sizes = [int(word) for word in words]
+        return sizes * parties if len(sizes) == 1 else sizes
 
 
 def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Announced:

@@ -22,6 +22,7 @@ MAX_WEIGHT_NORM = 2.0**14
 MAX_DELTA = 0.01
 """With this probability epsilon may not hold: it may be one in a hundred records that is known."""
 
+_EPSILON = "give {epsilon=2} {delta=1e-5}, or {noise_multiplier}"
 INITS = (*STARTS, *STRATEGIES)
 
 COUNTED = (
@@ -98,14 +99,15 @@ class _Start(Rule):
 class _Given(Rule):
     """Of several values one is given, or more of them."""
 
-    code = "value"
+    code = "privacy"
     most: int
+    words: str
 
     def holds(self, value: Any) -> bool:
         return 1 <= sum(each is not None for each in value) <= self.most
 
     def __str__(self) -> str:
-        return "exactly one of them given"
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -255,12 +257,13 @@ RULES: tuple[Cross, ...] = (
     Cross(EACH_STEP & LOCAL, "init", "out", "It starts from a public model."),
     *(Cross(way, *rest) for way in (EACH_STEP, STATISTICS) for rest in _OPENED),
     Cross(
-        *(PRIVATE, "epsilon, noise_multiplier", lambda c: _Given(2 if c.settled else 1)),
-        "Or ask for a run without privacy: {private=False}.",
+        *(PRIVATE, "epsilon, noise_multiplier"),
+        lambda c: _Given(2 if c.settled else 1, _EPSILON),
+        "To train without privacy, give {private=False}.",
     ),
     Cross(
         *(PRIVATE & LOCAL, "epsilon_init, noise_multiplier_init"),
-        lambda c: _Given(2 if c.settled else 1),
+        lambda c: _Given(2 if c.settled else 1, "give {epsilon_init}, or {noise_multiplier_init}"),
         "Each owner's local model is private on its own.",
     ),
     Cross(PARTS, "epsilon_init", _part_of_epsilon, "A quarter of it is a good start."),

@@ -10,6 +10,7 @@ by digest; none of them is sent.
 from extensions.runs.manifest.manifest import (
     PROTOCOL,
     Manifest,
+    differences,
     manifest_of,
     of_tuples,
     settings_of,
@@ -24,6 +25,7 @@ __all__ = [
     "PROTOCOL",
     "Manifest",
     "Statement",
+    "differences",
     "listed",
     "manifest_of",
     "of_tuples",

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -157,3 +157,22 @@ def _checked(statement: Any) -> Statement:
     if not all(value is None or isinstance(value, str | int | float) for value in values):
         raise ValueError("no statement")
     return dict(statement)
+
+
+def differences(then: Any, config: TrainConfig) -> Iterator[str]:
+    """Yields what differs from a run that is repeated though no option says it.
+
+    Data, software, and settings that were chosen: by the same rule, of what is public now.
+
+    Args:
+        then: the manifest of that run, as its report has it; None without one.
+        config: of this one.
+    """
+    before = then.get("run") if isinstance(then, dict) else None
+    if not isinstance(before, dict):
+        return
+    chosen = {name: getattr(config, name) for name in config.chosen}
+    now = {**versions(()), **listed(config.facts), **chosen}
+    for name in sorted(now.keys() & before.keys()):
+        if now[name] != before[name]:
+            yield f"{name} is {now[name]}; in the run that is repeated it was {before[name]}."

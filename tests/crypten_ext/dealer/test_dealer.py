@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from crypten_ext.dealer import ADDRESS, Dealt, messages, serve
 from crypten_ext.dealer.connection import DEALER, Frames, Link, Links
@@ -26,11 +25,10 @@ from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import tuple_stream
 from crypten_ext.processes.launch import Parties
-from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED
-from tests.helpers.commands import assert_dies_with
+from tests.helpers.commands import assert_dies_with, pea
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.strategies import ALARM
@@ -495,9 +493,9 @@ def test_memory_of_the_dealer_is_flat_over_a_thousand_steps():
 def test_a_run_reports_its_provider(tmp_path, provider, title):
     report = tmp_path / "run.json"
     arguments = "train --parties 2 --epsilon 2 --delta 1e-5 --steps 2 --provider"
-    result = CliRunner().invoke(app, [*arguments.split(), provider, "--json", str(report)])
-    assert result.exit_code == 0, result.output
-    assert ("must not collude" in " ".join(result.output.split())) == (provider == "dealer")
+    result = pea(*arguments.split(), provider, "--json", report)
+    assert result.returncode == 0, result.stderr
+    assert ("must not collude" in " ".join(result.stderr.split())) == (provider == "dealer")
     run = json.loads(report.read_text())
     assert run["provider"] == title
     assert (run["dealt_bytes"][1] > 100_000) == (provider == "dealer")

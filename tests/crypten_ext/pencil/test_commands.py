@@ -14,10 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from crypten_ext.pencil import local
-from crypten_ext.pencil.__main__ import app
 from crypten_ext.pencil.files import accuracy, read_model, write_model
 from crypten_ext.pencil.meeting import federation_of
 from crypten_ext.pencil.terms import Terms
@@ -26,6 +24,7 @@ from extensions.owners.data import write_private
 from extensions.printing import CUT_SHORT
 from extensions.runs.budget import Cap, path_of, read, update
 from extensions.transport import Federation, Identity, Member, make
+from tests.helpers.commands import call
 
 TERMS = Terms(model="mlp:3", features=4, classes=2)
 
@@ -116,9 +115,8 @@ def test_refused(folder: Path, command: str, options: dict[str, str], message: s
         is_path = name in PATHS and value != "none"
         typed += [f"--{name}", str(folder / value) if is_path else value]
     before = sorted(folder.iterdir())
-    result = CliRunner().invoke(app, typed)
-    assert isinstance(result.exception, ArgumentError), (result.output, result.exception)
-    assert re.search(message, str(result.exception))
+    with pytest.raises(ArgumentError, match=message):
+        call("pencil", *typed)
     assert sorted(folder.iterdir()) == before
 
 
@@ -143,8 +141,7 @@ def test_those_who_are_started_together_wait_for_each_other_as_long_as_all_may_t
     typed: list[list[str]] = []
     monkeypatch.setattr(local, "run_together", lambda commands, *_: typed.extend(commands))
     given = [word for name, value in TRAIN.items() for word in (f"--{name}", value)]
-    result = CliRunner().invoke(app, ["train", "--data", "digits", "--timeout", "7000", *given])
-    assert result.exception is None, result.exception
+    call("pencil", "train", "--data", "digits", "--timeout", "7000", *given)
     waits = [command[command.index("--join-timeout") + 1] for command in typed]
     assert waits == ["7000.0"] * 3
 
@@ -156,8 +153,8 @@ def test_a_run_that_nobody_came_to_is_not_in_the_ledger(folder: Path, tmp_path: 
     given = DATA | {"key": str(folder / "data.pem"), "federation": str(pair)}
     given |= {"records": str(records), "join-timeout": "1"}
     typed = [word for name, value in given.items() for word in (f"--{name}", value)]
-    result = CliRunner().invoke(app, ["data", *typed])
-    assert isinstance(result.exception, PartyLostError), (result.output, result.exception)
+    with pytest.raises(PartyLostError):
+        call("pencil", "data", *typed)
     assert read(path_of(records)).entries == ()
 
 
@@ -168,9 +165,7 @@ def test_ledgers_of_an_earlier_version_beside_a_model_are_given_to_their_owners(
     monkeypatch.setattr(local, "run_together", lambda commands, *_: typed.extend(commands))
     (tmp_path / "data-1.ledger").touch()
     given = [word for name, value in TRAIN.items() for word in (f"--{name}", value)]
-    command = ["train", "--data", "digits", "--out", str(tmp_path), *given]
-    result = CliRunner().invoke(app, command)
-    assert result.exception is None, result.exception
+    call("pencil", "train", "--data", "digits", "--out", tmp_path, *given)
     assert ["--ledger" in command for command in typed] == [False, False, True]
     assert str(tmp_path / "data-1.ledger") in typed[2]
 

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from extensions.cli import console
-from extensions.cli.main import app
-from extensions.cli.model.ahead import Ahead, duration, epsilon_of, line_of, size
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Pace, StepForecast
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.seconds import NETWORKS, Network, opened_bytes, openly, run_of
-from tests.helpers.commands import pea
+from extensions.runs.summaries.ahead import Ahead, duration, epsilon_of, line_of, size
+from tests.helpers.commands import call, pea
 
 STEP = StepForecast(rounds=18, bytes=5_000_000, memory=50_000_000, trips=20)
 RECORDS = Announced((), (480, 479, 479), 64)
@@ -24,14 +22,6 @@ def settings(**changed: Any) -> TrainConfig:
     """Returns settings with noise that is given."""
     given = {"steps": 10, "sample_rate": 1.0, "noise_multiplier": 4.0, "delta": 1e-5}
     return TrainConfig(**{**given, "evaluate": "none", **changed})
-
-
-@pytest.fixture
-def said(monkeypatch) -> list[str]:
-    """What is printed before a run."""
-    lines: list[str] = []
-    monkeypatch.setattr(console, "expected", lines.append)
-    return lines
 
 
 def test_seconds_are_steps_of_trips_and_bytes_and_what_is_beside_them():
@@ -154,9 +144,9 @@ def steps_of(ahead: Ahead, clock: Clock, each: float, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("each", "lines"), [(1.0, 1), (1.1, 1), (0.3, 2), (5.0, 2)])
-def test_a_time_is_corrected_after_the_second_step_if_it_was_wrong(said, each: float, lines: int):
-    clock, shown = Clock(), []
-    ahead = Ahead(settings(steps=100, overflow_probability=1e-15), shown.append, clock)
+def test_a_time_is_corrected_after_the_second_step_if_it_was_wrong(each: float, lines: int):
+    clock, shown, said = Clock(), [], []
+    ahead = Ahead(settings(steps=100, overflow_probability=1e-15), shown.append, said.append, clock)
     run = {"seconds": 101.0, "each": 1.0, "after": 1.0, "rounds": 1, "bytes": 1, "memory": None}
     ahead({"step": 0, "steps": 100, "ahead": run})
     assert not shown, "there is nothing to show yet"
@@ -170,9 +160,9 @@ def test_a_time_is_corrected_after_the_second_step_if_it_was_wrong(said, each: f
         assert float(total) == pytest.approx(expected if expected < 120 else expected / 60, rel=0.1)
 
 
-def test_a_run_of_which_nothing_was_known_has_its_time_told_after_the_second_step(said):
-    clock = Clock()
-    steps_of(Ahead(settings(), lambda event: None, clock), clock, 2.0, 10)
+def test_a_run_of_which_nothing_was_known_has_its_time_told_after_the_second_step():
+    clock, said = Clock(), []
+    steps_of(Ahead(settings(), lambda event: None, said.append, clock), clock, 2.0, 10)
     assert len(said) == 1
     assert "30 s" in said[0]
 
@@ -204,7 +194,7 @@ def test_a_plan_says_how_long_a_run_takes_on_a_network(tmp_path: Path, monkeypat
     for network in ("loopback", "lan", "wan"):
         report = tmp_path / f"{network}.json"
         typed = ("plan", *sizes, *run, "--network", network, "--json", report)
-        app([*map(str, typed)], standalone_mode=False)
+        call(*typed)
         assert re.search(r"about [\d.]+ (s|min|h), .* rounds, epsilon", capsys.readouterr().out)
         seconds[network] = json.loads(report.read_text())["run"]["seconds"]
     assert seconds["wan"] - seconds["loopback"] > 400 * 0.02 - 2

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from extensions.cli import console
-from extensions.cli.answer import WIDTH, answer, left_of
 from extensions.runs.config import TrainConfig
+from extensions.runs.summaries.answer import WIDTH, answer, left_of
 from tests.helpers.commands import pea, report_of
 
 CLASSES: dict[str, Any] = {
@@ -106,7 +106,7 @@ def test_persons_and_rows_are_named_apart(rows, told):
 
 
 def test_a_run_without_privacy_and_one_of_infinite_epsilon_say_so():
-    assert "--no-dp" in said({**RUN, "epsilon": None, "held_out_epsilon": None})["privacy"]
+    assert "none" in said({**RUN, "epsilon": None, "held_out_epsilon": None})["privacy"]
     assert "infinite" in said({**RUN, "epsilon": float("inf"), "epsilon_asked": None})["privacy"]
 
 

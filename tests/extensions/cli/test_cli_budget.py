@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.cli.budget import ledgers_of
 from extensions.errors import ArgumentError
 from extensions.runs.budget import path_of
+from extensions.runs.budget.kept import ledgers_of
 from tests.helpers.commands import pea, report_of
 from tests.helpers.crashes import epsilons_computed_once
 
@@ -147,10 +147,10 @@ def test_a_file_is_one_partys_by_whatever_name(name, owners, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--cap", 0, "--delta", 1e-5), "cap = 0.0: must be"),
+        (("--cap", 0, "--delta", 1e-5), "--cap = 0.0: must be"),
         (("--cap", 1), "delta = None: must be given with --cap"),
         (("--cap", 1, "--delta", 1), "delta = 1.0: must be in (0, 1)"),
-        (("--except-held-out",), "except_held_out = True: must be given with --cap"),
+        (("--except-held-out",), "--except-held-out needs --cap"),
         (("--free", "x"), "free = 'x': must be one of the reservations []"),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_cap_is_set_beside_records_alone(owners, tmp_path, monkeypatch, name):
     Path("files.npz").mkdir()
     done = pea("budget", name, "--cap", 3, "--delta", 1e-5)
     assert done.returncode == 1
-    assert f"records = {name!r}: must be an existing .npz, .csv or .parquet file" in done.stderr
+    assert f"RECORDS = {name!r}: must be an existing .npz, .csv or .parquet file" in done.stderr
     assert not [*tmp_path.glob("**/*.budget.json")]
     assert not path_of(tmp_path).exists()
 

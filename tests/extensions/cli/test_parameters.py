@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from extensions.cli.parameters import Options, with_options
-from extensions.errors import ArgumentError
-from extensions.options import Option
+from extensions.cli.command import Command
+from extensions.options import Option, Options
+from extensions.options.leaves import TypingError
+from extensions.rules import Whole
+from tests.helpers.commands import call
+from tests.helpers.refused import refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,20 +66,16 @@ class Kept:
 
 def called(*arguments: str) -> tuple[Outer, Kept | None, int]:
     """What a command is called with, and what `Kept` it has."""
-    found = []
 
-    @with_options
-    def command(
+    def function(
         outer: Annotated[Outer, Options("Group", without=("hidden",))],
         kept: Kept | None,
-        own: Annotated[int, typer.Option(help="Its own.")] = 1,
-    ) -> None:
-        found.append((outer, kept, own))
+        own: Annotated[int, Option(help="Its own."), Whole(1)] = 1,
+    ) -> tuple[Outer, Kept | None, int]:
+        """Does it."""
+        return outer, kept, own
 
-    app = typer.Typer(add_completion=False)
-    app.command()(command)
-    app(list(arguments), standalone_mode=False)
-    return found[0]
+    return Command("pea it", function).run(arguments)
 
 
 def test_defaults_are_the_fields():
@@ -101,30 +98,40 @@ def test_a_flag_that_may_be_unsaid_can_be_said_either_way(given, warm):
 def test_an_optional_dataclass_needs_the_field_without_a_default():
     assert called("--keep", "here")[1] == Kept(folder=Path("here"))
     assert called("--keep", "here", "--every", "3")[1] == Kept(folder=Path("here"), every=3)
-    with pytest.raises(ArgumentError, match="^every = 3: must be given with --keep FOLDER"):
+    with refused("every", code="needs"):
         called("--every", "3")
 
 
 def test_a_field_that_is_left_out_is_no_option():
-    with pytest.raises(Exception, match="hidden"):
+    with refused("--hidden", code="unknown-option", kind=TypingError):
         called("--hidden", "3")
 
 
-def test_the_help_is_the_docstring():
-    app = typer.Typer(add_completion=False)
+def test_the_rule_of_a_parameter_holds():
+    with refused("own", code="range", value=0):
+        called("--own", "0")
 
-    @app.command()
-    @with_options
-    def command(outer: Annotated[Outer, Options("Group")]) -> None:
-        """Does it."""
 
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
+def test_the_help_is_the_docstring(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    called("--help")
+    shown = capsys.readouterr().out
     words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", shown).split())
     assert "Does it." in words
-    assert "Group --level <float> How far, in a sentence of two lines. [default: 0.5]" in words
-    assert "--no-frills <bool> Without." in words
-    assert "--warm --no-warm <bool> On, off, or not said." in words
-    assert "--deep <int> How deep. [default: 2]" in words
+    assert "Group --level X How far, in a sentence of two lines. [default: 0.5]" in words
+    assert "--no-frills Without." in words
+    assert "--warm --no-warm On, off, or not said." in words
+    assert "--deep N How deep. [default: 2]" in words
+
+
+def test_help_shows_what_most_runs_need_and_help_all_the_rest(capsys):
+    for flag, shown in (("--help", False), ("--help-all", True)):
+        call("train", flag)
+        text = capsys.readouterr().out
+        assert "Example: pea train" in text
+        assert ("--overflow" in text or "--adam-floor" in text) == shown
+        options = {*re.findall(r"^│ (--[a-z-]+)", text, re.MULTILINE)}
+        assert shown or len(options) <= 15
 
 
 def test_a_distribution_adds_a_command_by_an_entry_point_alone(tmp_path):

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from extensions.cli import training
-from extensions.cli.main import app
 from extensions.owners.data import read_party_file
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import OWN, Manifest, manifest_of
 from extensions.runs.processes import Template
-from tests.extensions.cli.refused.cases import params_of
 from tests.extensions.cli.test_cli_parties import free_address
-from tests.helpers.commands import PLAIN, pea
+from tests.helpers.commands import PLAIN, call, command_of, pea
 from tests.helpers.patience import PATIENCE
 
 TABLE = "label,other,age,weight\n" + "".join(f"{n % 2},1,0.{n},0.{9 - n}\n" for n in range(9))
@@ -117,14 +115,14 @@ def stated(tmp_path, monkeypatch) -> Any:
     def state(options: dict[str, Any]) -> dict[str, Any]:
         given = [part for item in options.items() if item[1] is not None for part in item if part]
         with pytest.raises(StatedError) as end:
-            app(["party", *(part.replace("RANK", "0") for part in given)])
+            call("party", *(part.replace("RANK", "0") for part in given))
         return end.value.manifest.everything
 
     return state
 
 
 def options_of_party() -> set[str]:
-    return {one.opts[0] for one in params_of("party")} - {"--help"}
+    return {leaf.typed for leaf in command_of("party").leaves}
 
 
 def test_every_option_of_a_party_is_compared_or_its_own():

@@ -71,7 +71,7 @@ def test_shares_that_began_by_exact_counts_have_no_noised_count(init, tmp_path):
     records = ("--data-for-party", f"0={tmp_path / 'party-0.npz'}", "--budget", "none")
     done = pea("evaluate", "--shares", shares, "--noisy", *records)
     assert done.returncode == 1
-    assert done.stderr.startswith("pea: noisy = True")
+    assert done.stderr.startswith("pea: --noisy ")
     ours = read_shares(shares / "party-0.npz").header.to_json()
     assert json.loads(ours)["chosen_by_counts"] is True
 

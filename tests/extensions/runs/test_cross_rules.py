@@ -84,8 +84,8 @@ BREAKS: list[tuple[Any, ...]] = [
     ("init", {**EACH_STEP, **LOCAL}),
     *opened(EACH_STEP),
     *opened(STATISTICS),
-    ("epsilon, noise_multiplier", {"epsilon": 1.0}, "value"),
-    ("epsilon_init, noise_multiplier_init", {"init": "local-average"}, "value"),
+    ("epsilon, noise_multiplier", {"epsilon": 1.0}, "privacy"),
+    ("epsilon_init, noise_multiplier_init", {"init": "local-average"}, "privacy"),
     (
         "epsilon_init",
         {"init": "local-average", "epsilon": 1.0, "epsilon_init": 1.0, "noise_multiplier": None},

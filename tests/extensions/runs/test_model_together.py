@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.cli.model.shares import Party
 from extensions.errors import ArgumentError
 from extensions.network.passes import forward
 from extensions.owners.data import load_raw, write_private
@@ -29,6 +28,7 @@ from extensions.runs.model import (
     write_shares,
 )
 from extensions.runs.model.backends import Computing
+from extensions.runs.model.parties import Party
 from extensions.runs.model.together import Own, Request, perform
 from extensions.runs.options import Meeting
 from tests.conftest import SHARED
@@ -210,7 +210,7 @@ def test_a_folder_with_a_share_in_the_place_of_another_is_named(tmp_path, how):
     ):
         done = pea(command, "--shares", folder, *options)
         assert done.returncode == 1
-        assert done.stderr.startswith("pea: shares = ")
+        assert done.stderr.startswith("pea: --shares ")
         assert done.stderr.count("\n") == 1
 
 

@@ -88,7 +88,7 @@ def test_its_own_rules_hold(toy):
 def test_it_is_gone_with_its_distribution():
     entry_points.offered.cache_clear()
     missing = pea(*RUN, "--backend", "toy")
-    assert "pea: backend = 'toy': must be one of ['clear', 'crypten', 'tfe']" in missing.stderr
+    assert "--backend = 'toy': must be one of ['clear', 'crypten', 'tfe']" in missing.stderr
 
 
 @pytest.mark.parametrize(

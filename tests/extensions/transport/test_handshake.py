@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from extensions.cli.main import app
 from extensions.errors import ArgumentError
 from extensions.runs.processes.seats import federation_of
 from extensions.transport import (
@@ -32,6 +31,7 @@ from extensions.transport import (
 from extensions.transport.hello import Preamble
 from extensions.transport.kernel import hung_up
 from extensions.transport.wire import Wire
+from tests.helpers.commands import call
 from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import MANY, PATIENCE, wait_until
 from tests.helpers.strangers import visited_by
@@ -91,7 +91,7 @@ def test_members_let_each_other_in_by_tls_13(two):
 
 
 def test_a_key_is_private_and_shown_by_nothing(tmp_path, capsys):
-    app(["keys", "--name", "p0", "--out", str(tmp_path / "p0.pem")], standalone_mode=False)
+    call("keys", "--name", "p0", "--out", tmp_path / "p0.pem")
     found = Identity.read(tmp_path / "p0.pem")
     assert stat.S_IMODE((tmp_path / "p0.pem").stat().st_mode) == 0o600
     assert capsys.readouterr().out == f"p0 {found.fingerprint}\n"
@@ -113,7 +113,7 @@ def test_the_command_makes_the_federation_of_fingerprints(tmp_path, capsys):
         typed = ["--add", name, "--role", role, "--address", address]
         marks = [one.fingerprint[at : at + 2].upper() for at in range(0, 64, 2)]
         typed += ["--fingerprint", ":".join(marks), "--key", str(one.path)]
-        app(["federation", str(file), *typed], standalone_mode=False)
+        call("federation", file, *typed)
     found = Federation.read(file)
     assert [(one.name, one.role, one.address) for one in found.members] == rows
     assert capsys.readouterr().out.splitlines()[-3:] == [
@@ -123,7 +123,7 @@ def test_the_command_makes_the_federation_of_fingerprints(tmp_path, capsys):
     ]
     twice = ["--add", "p1", "--address", "127.0.0.1:7002", "--fingerprint", own[0].fingerprint]
     with pytest.raises(ArgumentError, match="fingerprint.*of one member"):
-        app(["federation", str(file), *twice], standalone_mode=False)
+        call("federation", file, *twice)
     assert Federation.read(file) == found
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 from extensions.cli import data
-from extensions.cli.budget import ledgers_of
-from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
+from extensions.options import Options
 from extensions.owners.data import Split, is_table, read_party_file
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.runs.budget import check_apart
+from extensions.runs.budget.kept import ledgers_of
 from extensions.runs.config import TrainConfig
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.records.owner import Held

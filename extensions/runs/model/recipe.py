@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
-from extensions.cli import console
-from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
+from extensions.options import Options
 from extensions.owners.features import names_file, names_function
 from extensions.owners.origin import FeatureExtraction
-from extensions.runs.model import FEATURE, Header
+from extensions.printing import ERR, say
+from extensions.runs.model.header import FEATURE, Header
 
 FROM_THE_MODEL = ("features", "max_feature_norm")
 """Fields of `FeatureExtraction` that a model says."""
@@ -53,7 +53,7 @@ def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
             "features",
             None,
             f"named by you, since the model's are {theirs!r}, which a model's file does not run",
-            "Give --features module:function, or --features tflite:PATH, if you trust what it is.",
+            "Give {features=module:function}, or {features=tflite:PATH}, if you trust what it is.",
         )
     extraction = replace(
         given.extraction,
@@ -80,9 +80,9 @@ def _check_identity(header: Header, extraction: FeatureExtraction) -> None:
                 "features",
                 f"{extraction.features}, whose {name} is {now}",
                 f"as in the training, {then}",
-                "Give the same --weights, or install what the model was trained with.",
+                "Give the same {weights}, or install what the model was trained with.",
             )
-        console.notice(f"features were taken with {name} {then} in the training, and {now} here.")
+        say(f"Notice: features were taken with {name} {then} in the training, and {now} here.", ERR)
 
 
 def _is_distribution(name: str) -> bool:

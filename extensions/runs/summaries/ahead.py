@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.settings import TRAINING, account
+from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_start
 
@@ -27,13 +27,19 @@ class Ahead:
     Args:
         config: resolved settings.
         show: shows each step.
+        tell: prints what is expected.
         clock: returns the seconds since the command began.
     """
 
     def __init__(
-        self, config: TrainConfig, show: Show, clock: Callable[[], float] | None = None
+        self,
+        config: TrainConfig,
+        show: Show,
+        tell: Callable[[str], None],
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._config, self._show, self._clock = config, show, clock or running
+        self._tell = tell
         self._foretold: Mapping[str, Any] | None = None
         self._total, self._first = 0.0, (0, 0.0)
 
@@ -43,7 +49,7 @@ class Ahead:
         run = event.get("ahead")
         if run is not None:
             self._foretold, self._total = run, self._clock() + run["seconds"]
-            console.expected(line_of(run, self._total, epsilon_of(self._config)))
+            self._tell(line_of(run, self._total, epsilon_of(self._config)))
             return
         if "settled" in event:
             self._show(event)
@@ -64,7 +70,7 @@ class Ahead:
             rest += known["after"] * max(1.0, each / known["each"]) if known["each"] else 0.0
         total = now + rest
         if not self._total or not 1 / _WRONG < total / self._total < _WRONG:
-            console.expected(f"{duration(total)} in all, by the time that a step took")
+            self._tell(f"{duration(total)} in all, by the time that a step took")
 
 
 def line_of(run: Mapping[str, Any], seconds: float, epsilon: str) -> str:
@@ -125,6 +131,37 @@ def epsilon_of(config: TrainConfig) -> str:
         return f"epsilon {ledger.get_epsilon(config.delta, neighbours=config.neighbours):.3g}"
     except ArgumentError:  # the run's end will tell: it is no reason not to begin
         return f"noise multiplier {config.noise_multiplier:g}"
+
+
+def spent_so_far(config: TrainConfig, steps: int) -> str:
+    """Returns what a line says of the epsilon of a run's first steps."""
+    if not config.private or config.delta is None or config.noise_multiplier is None:
+        return "not private"
+    if config.noise_multiplier == 0.0:
+        return "epsilon infinite"
+    ledger = Ledger()
+    parts = [(config.noise_multiplier, steps)]
+    if config.strategy is not None:
+        parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
+    account_for_whitening(ledger, config)
+    for noise, count in parts:
+        ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
+    accountant = "rdp" if config.neighbours == "add-remove" else "pld"
+    epsilon = ledger.get_epsilon(config.delta, accountant, neighbours=config.neighbours)
+    if config.epsilon is not None:
+        epsilon = min(epsilon, config.epsilon)  # noise was chosen so that the whole run reaches it
+    return f"epsilon <= {epsilon:.2f}"
+
+
+def traffic_in(event: Mapping[str, Any], room: int) -> str:
+    """Returns as much of what was sent as has room, in characters."""
+    texts = [f"{event['rounds']} rounds"]
+    if event["bytes"] is not None:
+        mean, largest, padding = (event[name] / 1e6 for name in ("bytes", "largest", "padding"))
+        most = f", {largest:.1f} at most" if event["largest"] > event["bytes"] else ""
+        texts.append(f"{texts[0]}, {mean:.1f} MB a party")
+        texts.append(f"{texts[1]}{most} ({padding:.1f} of padding)")
+    return next((text for text in reversed(texts) if len(text) <= room), "")
 
 
 def running() -> float:

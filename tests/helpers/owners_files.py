@@ -1,31 +1,14 @@
-"""Runs all cases in one process: a list of [arguments, toml] on standard input, results on output.
+"""Owners' files, good ones and bad ones of each kind, a model of the good ones, and its shares."""
 
-A result says what the command printed, its status, what it wrote, reached or started, the
-frameworks that are imported after it, and its processor time.
-"""
-
-import contextlib
-import io
 import json
-import os
-import signal
-import sys
-import tempfile
-import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from extensions.cli.main import main
 from extensions.ring.fixed_point import encode
 from extensions.runs.model import SharedModel, path_of, read_opened, write_shares
-from tests.helpers.patience import PATIENCE
-
-FRAMEWORKS = ("torch", "tensorflow", "crypten", "tf_encrypted")
-SHARING = ("socket.connect", "socket.sendto", "subprocess.Popen", "os.fork", "os.posix_spawn")
-LIMIT = int(PATIENCE)
+from tests.helpers.commands import call
 
 
 def make_files(folder: Path) -> None:
@@ -91,9 +74,8 @@ def make_files(folder: Path) -> None:
 def train_model(folder: Path) -> None:
     """Writes the opened model of a short run over the good file."""
     made = f"train --backend clear --parties 2 --steps 1 --no-dp --data npz:{folder}/own.npz"
-    trained = result_of([*made.split(), "--evaluate", "opened", "--save", "saved"])
-    assert trained["status"] == 0, trained["err"]
-    Path("saved/model.npz").rename(folder / "model.npz")
+    call(*made.split(), "--evaluate", "opened", "--save", folder / "saved")
+    (folder / "saved" / "model.npz").rename(folder / "model.npz")
 
 
 def share_model(folder: Path) -> None:
@@ -103,76 +85,3 @@ def share_model(folder: Path) -> None:
     for rank, own in enumerate((parts, [np.zeros_like(part) for part in parts])):
         shared = SharedModel(header=opened.header, save=(1, 2), rank=rank, parts=own)
         write_shares(path_of(folder / "shares", rank), shared)
-
-
-def result_of(arguments: list[str]) -> dict[str, Any]:
-    """Returns what came of one case."""
-    out, err = io.StringIO(), io.StringIO()
-    sys.argv = ["pea", *arguments]
-    status: Any = None
-    reached.clear()
-    before, began = _contents(), time.process_time()
-    signal.alarm(LIMIT)
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code
-        except BaseException:  # what no command may let through
-            err.write(traceback.format_exc())
-    signal.alarm(0)
-    return {
-        "status": status,
-        "out": out.getvalue(),
-        "err": err.getvalue(),
-        "written": sorted(_contents() ^ before),
-        "reached": [*reached],
-        "frameworks": [name for name in FRAMEWORKS if name in sys.modules],
-        "seconds": time.process_time() - began,
-    }
-
-
-def _contents(folder: str = ".") -> set[str]:
-    found = set()
-    for entry in os.scandir(folder):
-        found.add(f"{entry.path} {entry.stat().st_mtime_ns}")
-        if entry.is_dir():
-            found |= _contents(entry.path)
-    return found
-
-
-reached: list[str] = []
-
-
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in SHARING:
-        reached.append(f"{event} {arguments[:2]}")
-
-
-def _too_long(*_: Any) -> None:
-    raise TimeoutError(f"not refused within {LIMIT} s")
-
-
-def run_all() -> None:
-    """Answers what is asked for on standard input."""
-    cases = json.load(sys.stdin)
-    shown = os.fdopen(os.dup(1), "w")
-    sys.addaudithook(_heard)
-    signal.signal(signal.SIGALRM, _too_long)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for variable in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR"):
-            os.environ[variable] = folder
-        make_files(Path("given"))
-        train_model(Path("given"))
-        share_model(Path("given"))
-        results = []
-        for arguments, toml in cases:
-            Path("given/run.toml").write_text(toml)
-            results.append(result_of(arguments))
-        os.chdir("/")
-    json.dump(results, shown)
-
-
-if __name__ == "__main__":
-    run_all()

@@ -155,7 +155,7 @@ def _privacy(report: Mapping[str, Any]) -> str:
     counted = "" if held_out is None else f"held-out records: epsilon {held_out:.3g}"
     if epsilon is None:
         if "epsilon" in report:
-            return f"none (--no-dp); {counted}".removesuffix("; ")
+            return f"none; {counted}".removesuffix("; ")
         return counted + (f"{at}, for {unit}" if counted else "")
     asked = report.get("epsilon_asked")
     spent = f"epsilon {number(epsilon)}" + ("" if asked is None else f" of {asked:g} asked")
@@ -206,4 +206,4 @@ def _chosen(report: Mapping[str, Any]) -> str:
 
 def _opened(report: Mapping[str, Any], written: Sequence[str]) -> str:
     """What was opened, and where what was written lies."""
-    return "; ".join([short(report.get("opened", [])), *written, "the rest: --verbose"])
+    return "; ".join([short(report.get("opened", [])), *written])

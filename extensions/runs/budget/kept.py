@@ -1,0 +1,86 @@
+"""Which ledgers a run keeps, and where the ledger of records is."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import is_named_as_records
+from extensions.runs.budget.account import Account
+from extensions.runs.budget.file import SUFFIX, check_apart, followed, path_of, read
+
+NO_BUDGET = "none"
+
+
+def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Path | None]:
+    """Returns each party's ledger, or None for one that keeps none.
+
+    Args:
+        own: each party's own file, no two the same; empty where all have parts of one data set,
+            whose ledger is then kept once, by the first.
+        parties: number of parties.
+        given: the option.
+
+    Raises:
+        ArgumentError: one file for the ledgers of several owners, by whatever links.
+    """
+    ledgers = _ledgers_of(own, parties, given)
+    check_apart(ledgers)
+    return ledgers
+
+
+def _ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Path | None]:
+    if str(given) == NO_BUDGET:
+        return [None] * parties
+    if not own:
+        if given is not None and given.is_dir():
+            raise ArgumentError("budget", str(given), "a file, for records of one data set")
+        return [given, *[None] * (parties - 1)]
+    if given is None:
+        return [path_of(path) for path in own]
+    if len(own) == 1 and not given.is_dir():
+        return [given]
+    paths = [given / f"{followed(path).name}{SUFFIX}" for path in own]
+    if not given.is_dir() or len({*paths}) < len(own):
+        raise ArgumentError(
+            "budget", str(given), "a folder, and files of different names, for several owners"
+        )
+    return [*paths]
+
+
+def ledger_of(name: str, records: Path) -> Path:
+    """Returns the ledger of records that are not read here: beside them, or named itself.
+
+    Args:
+        name: of the option.
+        records: an owner's file, or its ledger.
+
+    Raises:
+        ArgumentError: it is neither, or there is neither it nor its ledger.
+    """
+    path = path_of(records)
+    known = is_named_as_records(records) or path == followed(records)
+    if not known or not (records.is_file() or path.is_file()):
+        raise ArgumentError(
+            name,
+            str(records),
+            f"an existing .npz, .csv or .parquet file of records, or its ledger, ...{SUFFIX}",
+            "Name the file that runs are given as records: their ledger lies beside it.",
+        )
+    return path
+
+
+def spent_in(ledgers: Sequence[Path | None]) -> dict[str, Any]:
+    """Returns what the report of a run says of its owners' ledgers, under the name ``budgets``.
+
+    Nothing of those that have no cap, or cannot be read any more: what the run computed is told.
+    """
+    found = []
+    for path in ledgers:
+        with suppress(ArgumentError):
+            account = Account() if path is None else read(path)
+            if (cap := account.cap) is not None:
+                counted, left = account.counted(cap.delta), account.left()
+                found.append({"ledger": str(path), **vars(cap), "counted": counted, "left": left})
+    return {"budgets": found} if found else {}

@@ -1,0 +1,262 @@
+"""The parties that have shares of a model: all on this machine, or one that meets the others."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from extensions.options import Option, Writes
+from extensions.owners.data import Columns, Labels, is_table
+from extensions.owners.data.sources import load_own
+from extensions.owners.origin import by_rank
+from extensions.ring.fixed_point import Reals
+from extensions.runs.config import TrainConfig
+from extensions.runs.model.backends import Computing, find_model_backend
+from extensions.runs.model.charges import has_run
+from extensions.runs.model.files import check_there
+from extensions.runs.model.header import Header
+from extensions.runs.model.recipe import GivenFeatures, as_in_training
+from extensions.runs.model.shares import paths_in, read_own, read_shares
+from extensions.runs.model.together import PartyFiles, Request, settings_of, write_records
+from extensions.runs.options import Meeting
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRows:
+    """What one party brings beside its share.
+
+    Attributes:
+        x: features of its records; None without any.
+        y: their labels.
+        ledger: of its records, or None.
+    """
+
+    x: Reals | None = None
+    y: Labels | None = None
+    ledger: Path | None = None
+
+    def beside(self, shares: Path, folder: Path) -> PartyFiles:
+        """Returns the files of a party with this share; its records are written to the folder."""
+        records = None
+        if self.x is not None:
+            records = write_records(folder / f"of-{shares.name}", self.x, self.y)
+        return PartyFiles(shares=shares, records=records, ledger=self.ledger)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holders:
+    """Who has shares, and whose records are used.
+
+    Attributes:
+        shares: folder of all parties' shares, which then compute on this machine; or this party's
+            file alone, and the others are started with theirs.
+        own: party R's own .npz, .csv or .parquet file, R=PATH, with a folder of shares.
+        records: this party's own file, with its share alone.
+    """
+
+    shares: Path
+    own: Annotated[Sequence[str], Option(name="data-for-party")] = ()
+    records: Path | None = None
+
+    def files(self, party: "Party") -> dict[int, Path]:
+        """Returns the files of records by the ranks of their owners.
+
+        Args:
+            party: of these shares.
+
+        Raises:
+            ArgumentError: those of the other way to compute.
+        """
+        if party.meeting is None:
+            if self.records is not None:
+                raise ArgumentError(
+                    "records", str(self.records), "with a folder of shares", code="conflict"
+                )
+            return by_rank(self.own, len(party.paths))
+        if self.own:
+            raise ArgumentError("own", list(self.own), "with one share alone", code="conflict")
+        return {} if self.records is None else {party.meeting.rank: self.records}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What is asked about, and where the answer goes.
+
+    Attributes:
+        records: own .csv, .parquet or .npz file (array x, or a party's test_x), with labels or
+            without them.
+        out: .csv file for the predictions, a row a record.
+        model: model.npz of `pea train --evaluate opened --save`.
+        shares: instead of a model that was opened, the folder of all parties' shares, which then
+            compute on this machine; or this party's file alone, and the others are started with
+            theirs.
+        owner: whose the records are, with a folder of shares.
+        known_by: column of a table by which its owner knows each record; the predictions keep it.
+    """
+
+    records: Path | None = None
+    out: Annotated[Path | None, Writes()] = None
+    model: Path | None = None
+    shares: Path | None = None
+    owner: int = 0
+    known_by: Annotated[str | None, Option(name="id")] = None
+
+    def check(self) -> None:
+        """Returns only if there is one model, and records if there is an answer.
+
+        Raises:
+            ArgumentError: there is not, or the model's file is not there.
+        """
+        if (self.model is None) == (self.shares is None):
+            given = (_text(self.model), _text(self.shares))
+            raise ArgumentError("model, shares", given, "exactly one of them given")
+        if self.model is not None:
+            check_there("model", self.model)
+        elif self.shares is not None and not self.shares.is_dir():
+            check_there("shares", self.shares)
+        alone = self.shares is not None and self.shares.is_file()
+        if (self.records is None) != (self.out is None) or not (alone or self.records):
+            allowed = "both given; both left out only by a party that brings its share alone"
+            given = (_text(self.records), _text(self.out))
+            raise ArgumentError("records, out", given, allowed)
+        if self.known_by is not None and self.records is None:
+            raise ArgumentError("known_by", self.known_by, "{records}", code="needs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """How correct predictions are counted.
+
+    Attributes:
+        noisy: count with accounted noise.
+        count_noise: its standard deviation, in records.
+
+    Raises:
+        ArgumentError: noise that is not positive.
+    """
+
+    noisy: bool = False
+    count_noise: float = TrainConfig.count_noise
+
+    def __post_init__(self) -> None:
+        check_positive("count_noise", self.count_noise)
+
+
+class Party:
+    """All parties on this machine, or one that meets the others.
+
+    Args:
+        shares: folder of all shares, or one party's file.
+        meeting: of that one party.
+        computing: how they compute.
+
+    Attributes:
+        meeting: as given.
+        paths: of the shares that are here, by rank or this party's.
+        header: of the model.
+        whitening: of its features, or None.
+
+    Raises:
+        ArgumentError: shares that are none, differ or are another party's, a meeting where all are
+            here or none where one is, a rank that no share has, or a backend that only trains.
+    """
+
+    def __init__(self, shares: Path, meeting: Meeting | None, computing: Computing) -> None:
+        all_here = shares.is_dir()
+        self.paths = paths_in(shares) if all_here else [shares]
+        first = read_shares(self.paths[0])
+        if all_here == (meeting is not None):
+            given = None if meeting is None else meeting.rendezvous
+            allowed = "left out with a folder of all shares, given with one party's file"
+            raise ArgumentError("rank, rendezvous", given, allowed)
+        if meeting is not None and not 0 <= meeting.rank < len(first.save):
+            raise ArgumentError("rank", meeting.rank, f"in 0..{len(first.save) - 1}")
+        if meeting is not None:
+            read_own(shares, meeting.rank)
+        self.meeting, self.header, self._computing = meeting, first.header, computing
+        self.whitening = first.whitening
+        self._engine = find_model_backend(computing.backend)
+
+    def strangers(self, ledgers: Mapping[int, Path]) -> Iterator[str]:
+        """Yields, of each ledger that lacks the run of the shares, what that means.
+
+        Args:
+            ledgers: by rank; with one share that of this party, whatever its rank.
+        """
+        for rank, ledger in ledgers.items():
+            path = self.paths[0 if self.meeting is not None else rank]
+            if not has_run(ledger, read_shares(path)):
+                yield (
+                    f"{ledger} does not have the run of {path}, and is charged with all of it: "
+                    "were these the records of the training? Else that of those lacks the opening."
+                )
+
+    def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
+        """Returns what each party gets, or this one alone.
+
+        Args:
+            request: the same at all parties.
+            own: what parties bring, by rank; with one share that of this party, whatever its rank.
+
+        Raises:
+            ArgumentError: of `settings_of`; records of no party, or what the backend refuses.
+        """
+        settings_of(self.header, request)  # before any process starts
+        if self.meeting is None:
+            if not own.keys() <= {*range(len(self.paths))}:
+                raise ArgumentError("owner", max(own), f"in 0..{len(self.paths) - 1}")
+            rows = [own.get(rank, OwnRows()) for rank in range(len(self.paths))]
+        else:
+            rows = [next(iter(own.values()), OwnRows())]
+        with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+            given = [
+                each.beside(shares, Path(folder))
+                for shares, each in zip(self.paths, rows, strict=True)
+            ]
+            if self.meeting is None:
+                return self._engine.use(request, given, self._computing)
+            return [self._engine.use_party(request, given[0], self.meeting, self._computing)]
+
+
+def held_out_of(
+    header: Header,
+    path: Path,
+    columns: Columns,
+    given: GivenFeatures,
+    ledger: Path | None = None,
+) -> OwnRows:
+    """Returns the held-out records of a file as the training of the model saw them.
+
+    Args:
+        header: of the model.
+        path: of the file.
+        columns: of a table without a schema.
+        given: how their features are extracted here.
+        ledger: of the records, or None.
+
+    Raises:
+        ArgumentError: other records than the model takes, none that are held out, or of
+            `as_in_training`.
+    """
+    columns.check(tables=is_table(path), schema=header.schema is not None)
+    names = header.classes if "class 0" in header.facts else None
+    (source,) = load_own(
+        [path], header.config.seed_data, columns=columns, names=names, schema=header.schema
+    )
+    x, y = source.split.test_x, source.split.test_y
+    if not len(x):
+        raise ArgumentError("records", str(path), "a file with held-out records")
+    if x.ndim == 2 and source.columns and header.schema is None:
+        if {*source.columns} != {*header.columns}:
+            allowed = f"a table with the model's columns, {', '.join(header.columns)}"
+            raise ArgumentError("records", f"{path.name}: {', '.join(source.columns)}", allowed)
+        x = x[:, [source.columns.index(name) for name in header.columns]]
+    chosen = as_in_training(header, given)
+    return OwnRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
