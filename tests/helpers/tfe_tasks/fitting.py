@@ -247,7 +247,7 @@ def schedules_go_on_and_rates_are_assigned():
     model.fit(*one.data, steps=3, verbose=False, callbacks=[note])
     state = json.loads(json.dumps(optimizer.state_dict()))
     again = DPSGD.from_config(json.loads(json.dumps(optimizer.get_config())))
-    assert again.settings == replace(optimizer.settings, learning_rate=0.5)
+    assert again.settings == replace(optimizer.settings, lr=0.5)
     again.load_state_dict(state)
     model.compile(again, BinaryCrossentropy())
     note = after_steps(lambda _: rates.append(float(again.lr)))
