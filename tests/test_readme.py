@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import Benchmarks, app
+from benchmarks.__main__ import Benchmarks
 from benchmarks.report import DOCUMENTS, SLOT, with_tables
 from tests.helpers.commands import pea
 from tests.helpers.paths import ROOT
@@ -53,7 +53,7 @@ def typed(line: str) -> None:
         passed(pea(*arguments))
     else:
         assert [name, *arguments[:2]] == ["python", "-m", "benchmarks"]
-        app(arguments[2:], standalone_mode=False)
+        Benchmarks.call("benchmarks", *arguments[2:])
 
 
 def passed(result: subprocess.CompletedProcess[str]) -> str:

@@ -35,19 +35,24 @@ HOSTS = ("crypten", "tfe")
 
 
 def main(
-    data: Annotated[str, Option(help="digits, mnist, cifar10 or imdb.")] = "mnist",
+    data: Annotated[
+        str, Option(help="One of digits, mnist, cifar10 and imdb."), one_of(TUNED)
+    ] = "mnist",
     data_dir: Annotated[
         Path | None, Option(help="Folder of its files; by default NAME in PEA_DATA.")
     ] = None,
-    download: Annotated[bool, Option(name="download", help="Fetch missing files.")] = False,
+    download: Annotated[bool, Option(help="Fetch missing files.")] = False,
     experiment: Annotated[
         list[str] | None,
         Option(
-            help=f"{', '.join(KNOWN)}, {SECURE}, {LACKING} (secure runs that are not "
+            help=f"One of {', '.join(KNOWN)}, {SECURE}, {LACKING} (secure runs that are not "
             f"published); once for each; by default the first six."
         ),
+        one_of((*KNOWN, SECURE, LACKING)),
     ] = None,
-    backend: Annotated[str, Option(help="Host of the secure run: crypten or tfe.")] = HOSTS[0],
+    backend: Annotated[
+        str, Option(help="Host of the secure run: crypten or tfe."), one_of(HOSTS)
+    ] = HOSTS[0],
     way: Annotated[
         list[str] | None,
         Option(
@@ -59,10 +64,6 @@ def main(
     epsilon: float = 2.0,
 ) -> None:
     """Accuracy at epsilon, delta = 1 / (10 records), three parties: mean and deviation."""
-    one_of(TUNED).check("data", data)
-    one_of(HOSTS).check("backend", backend)
-    for name in experiment or ():
-        one_of((*KNOWN, SECURE, LACKING)).check("experiment", name)
     material = Material(
         data=data,
         data_dir=folder_of(data, data_dir, download),

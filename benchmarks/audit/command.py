@@ -129,7 +129,9 @@ def attacks(
 
 def main(
     backend: Annotated[
-        list[str] | None, Option(help="clear, crypten, tfe; once for each; by default all.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(HOSTS)}; once for each; by default all."),
+        one_of(HOSTS),
     ] = None,
     epsilon: Annotated[float, Option(help="That the runs claim.")] = 2.0,
     canaries: Annotated[int, Option(help="Planted records, in plaintext."), Whole(6)] = 1000,
@@ -137,12 +139,9 @@ def main(
     seeds: Annotated[int, Option(help="Runs of each kind."), Whole(1)] = 3,
 ) -> None:
     """Lower bounds of epsilon, from attacks on released models, beside the claimed ones."""
-    backends = backend or list(HOSTS)
-    for each in backends:
-        one_of(HOSTS).check("backend", each)
     draws = np.random.default_rng()
     rows, samples = [], []
-    for each in backends:
+    for each in backend or HOSTS:
         count = canaries if each == "clear" else canaries_secure
         for name, fault, config, make in attacks(each, epsilon, count):
             title = {"host": HOSTS[each], "attack": name, "fault": fault}

@@ -31,12 +31,13 @@ CONSTANT = "constant"
 def main(
     data: Annotated[
         list[str] | None,
-        Option(help=f"{', '.join(KNOWN)}, or {CONSTANT}: the rule's; by default all data."),
+        Option(help=f"One of {', '.join(KNOWN)}, or {CONSTANT}: the rule's; by default all data."),
+        one_of((*KNOWN, CONSTANT)),
     ] = None,
-    backend: Annotated[str, Option(help="clear, crypten or tfe.")] = "clear",
+    backend: Annotated[str, Option(help="One of clear, crypten and tfe.")] = "clear",
     epsilon: Annotated[list[float] | None, Option(help="By default 2, 1 and 0.5.")] = None,
     mode: Annotated[
-        list[str] | None, Option(name="open", help="never or each-step; by default both.")
+        list[str] | None, Option(name="open", help="One of never and each-step; by default both.")
     ] = None,
     seeds: Annotated[int, Option(help="Repetitions; of tables, splits."), Whole(1)] = 3,
 ) -> None:
@@ -45,7 +46,6 @@ def main(
         if name == CONSTANT:
             constant.run(epsilon or EPSILONS)
             continue
-        one_of((*KNOWN, CONSTANT)).check("data", name)
         with tempfile.TemporaryDirectory(prefix="pea-") as folder:
             known = subject(name, Path(folder))
             for opened, target in product(mode or MODES, epsilon or EPSILONS):

@@ -31,7 +31,7 @@ def main(
         list[str] | None, Option(help=f"One of {', '.join(TIMED)}; may be repeated.")
     ] = None,
     repeats: Annotated[int, Option(help="Timed calls of each batch."), Whole(1)] = 5,
-    frac_bits: Annotated[int, Option(help="16 or 20.")] = 16,
+    frac_bits: Annotated[int, Option(help="16 or 20."), one_of(FRAC_BITS[ABY3])] = 16,
     spu_python: SpuPython = sys.executable,
 ) -> None:
     """Time, rounds and bytes of 1/sqrt(x) in CrypTen, ABY3 and SPU, a table for each network.
@@ -39,7 +39,6 @@ def main(
     By default batches are 1, 32, 64 and 128, and 1024 and 65536. Others, and other hosts, stay in
     the table as they were recorded before with the same repeats and frac-bits.
     """
-    one_of(FRAC_BITS[ABY3]).check("frac_bits", frac_bits)
     hosts = available(spu_python, host)
     for chosen in [link(name) for name in network or NETWORKS]:
         name, same = f"inverse-sqrt-runtime-{chosen.profile}", {"repeats": repeats}

@@ -14,7 +14,7 @@ from extensions.options import Option
 def main(
     command: Annotated[list[str], Option(help="The program and its arguments.")],
     /,
-    profile: Annotated[str, Option(help=", ".join(PROFILES) + ".")] = "loopback",
+    profile: Annotated[str, Option(help=f"One of {', '.join(PROFILES)}.")] = "loopback",
     delay_ms: Annotated[float | None, Option(help="One-way, over the profile's.")] = None,
     mbit: Annotated[float | None, Option(help="10^6 bit/s, over the profile's.")] = None,
     means: Annotated[Means, Option(help="What delays packets.")] = "auto",

@@ -67,15 +67,12 @@ def row_of(masks: int, scalar_bits: int, *, fresh: bool) -> dict[str, Any]:
 
 
 def main(
-    attack: Annotated[
-        bool, Option(name="attack", help="Recover a model that reused masks hide.")
-    ] = False,
-    accuracy: Annotated[
-        bool, Option(name="accuracy", help="What is learnt, beside training in the clear.")
-    ] = False,
+    attack: Annotated[bool, Option(help="Recover a model that reused masks hide.")] = False,
+    accuracy: Annotated[bool, Option(help="What is learnt, beside training in the clear.")] = False,
     data: Annotated[
         str | None,
         Option(help=f"Records of --accuracy: {', '.join(CASES)}; digits by default."),
+        one_of(CASES),
     ] = None,
     masks: Annotated[
         list[int] | None, Option(help="Masks m; by default 2, 4 and 8."), Whole(1)
@@ -86,10 +83,8 @@ def main(
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if attack and accuracy:
         raise ArgumentError("accuracy", accuracy, "with {attack}", code="conflict")
-    if data is not None:
-        if not accuracy:
-            raise ArgumentError("data", data, "without {accuracy}", code="conflict")
-        one_of(CASES).check("data", data)
+    if data is not None and not accuracy:
+        raise ArgumentError("data", data, "without {accuracy}", code="conflict")
     if not attack:
         if masks is not None:
             raise ArgumentError("masks", masks, "without {attack}", code="conflict")

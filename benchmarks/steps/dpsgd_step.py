@@ -72,7 +72,9 @@ def main(
         str, Option(help="A Python that has SPU, which may be another environment's.")
     ] = sys.executable,
     host: Annotated[
-        list[str] | None, Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(HOSTS)}; may be repeated."),
+        one_of(HOSTS),
     ] = None,
 ) -> None:
     """One step on three parties' shares: rounds, bytes and time, in CrypTen, ABY3 and SPU.
@@ -80,8 +82,6 @@ def main(
     Other hosts stay in the table as they were recorded before at the same sizes.
     """
     wanted = HOSTS if host is None else tuple(host)
-    for name in wanted:
-        one_of(HOSTS).check("host", name)
     sizes = {"batch": batch, "features": features, "classes": classes}
     peer = spu.versions(spu_python) if SPU in wanted else None
     before = published(NAME, steps=steps, **sizes)

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from benchmarks import tables
+from benchmarks.__main__ import Benchmarks
 from benchmarks.accuracy.federated import LOCAL_STEPS, federated_average
 from benchmarks.accuracy.initialization import with_local_start
 from benchmarks.accuracy.local_models import TOLERANCE, averaged, minimiser, sensitivity
 from benchmarks.accuracy.records import Material, dealt, folder_of, without_test
 from benchmarks.accuracy.runs import train
 from benchmarks.accuracy.settings import PLAIN
-from extensions.errors import ArgumentError
 from extensions.owners.data import load
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
-from tests.helpers.benchmarked import benchmark
 from tests.helpers.refused import refused
 
 DIGITS = load("digits", None, 0)
@@ -38,8 +37,7 @@ def own_results(tmp_path, monkeypatch):
 @pytest.mark.long
 def test_an_experiment_writes_its_table_and_its_figure(tmp_path, own_results):
     command = ["accuracy", "--data", "digits", "--experiment", "accountant", "--seeds", "2"]
-    result = benchmark(*command)
-    assert result.exit_code == 0, result.output
+    Benchmarks.call("benchmarks", *command)
     written = json.loads((tmp_path / "accuracy-accountant-digits.json").read_text())
     assert written["settings"]["seeds"] == [0, 1]
     assert written["settings"]["load"] >= 0.0
@@ -59,8 +57,7 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     command = ["accuracy", "--data", "digits", "--experiment", "secure", "--seeds", "1", "--way"]
     file, written = tmp_path / "accuracy-secure-crypten-digits.json", []
     for way in ("sufficient statistics", "whitened, open iterates"):
-        result = benchmark(*command, way)
-        assert result.exit_code == 0, result.output
+        Benchmarks.call("benchmarks", *command, way)
         written.append(json.loads(file.read_text()))
     (first, second) = written
     assert [row["way"] for row in second["rows"]] == 3 * [way] + 3 * ["sufficient statistics"]
@@ -71,20 +68,17 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     lacking += first["rows"]
     file.write_text(json.dumps(second | {"rows": lacking}))
     command[4] = "lacking"
-    result = benchmark(*command, way)
-    assert result.exit_code == 0, result.output
+    Benchmarks.call("benchmarks", *command, way)
     third = json.loads(file.read_text())
     assert [row["epsilon"] for row in third["rows"]] == pytest.approx(2 * [2, 1, 0.5], rel=1e-3)
     assert [third["rows"][0], *third["rows"][3:]] == lacking
     command[4] = "secure"
-    result = benchmark(*command, "sufficient statistics, 0.5")
-    assert result.exit_code == 0, result.output
+    Benchmarks.call("benchmarks", *command, "sufficient statistics, 0.5")
     fourth = json.loads(file.read_text())
     assert fourth["rows"][:-1] == third["rows"][:-1]
     assert fourth["rows"][-1]["seconds"] != third["rows"][-1]["seconds"]
-    refused = benchmark(*command, "none")
-    assert isinstance(refused.exception, ArgumentError)
-    assert refused.exception.argument == "way"
+    with refused("way"):
+        Benchmarks.call("benchmarks", *command, "none")
 
 
 def test_seeds_decide_a_run_and_accuracy_is_watched():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks import tables
+from benchmarks.__main__ import Benchmarks
 from benchmarks.defaults import constant
 from benchmarks.defaults.subjects import TABLES, imbalanced, subject
 from extensions.owners.schema import encode_table, read_schema
-from tests.helpers.benchmarked import benchmark
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def own_results(tmp_path, monkeypatch):
 def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own_results):
     for mode in ("never", "each-step"):
         options = ["--data", "wine", "--epsilon", "2", "--seeds", "2", "--open", mode]
-        result = benchmark("defaults", *options)
-        assert result.exit_code == 0, result.output
+        Benchmarks.call("benchmarks", "defaults", *options)
     written = json.loads((tmp_path / "defaults.json").read_text())
     first, second = written["rows"]
     assert (first["open"], second["open"]) == ("never", "each-step")
@@ -36,7 +35,7 @@ def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own
 
 def test_the_plain_copy_learns_what_the_clear_backend_learns(tmp_path, own_results):
     options = ["--data", "breast", "--epsilon", "2", "--seeds", "3", "--open", "never"]
-    assert benchmark("defaults", *options).exit_code == 0
+    Benchmarks.call("benchmarks", "defaults", *options)
     written = json.loads((tmp_path / "defaults.json").read_text())
     sample = written["samples"]["breast, never, 2"]
     titles = [title for title in sample["others"] if title.startswith("C 0.5, bias 0.25, lr ")]

@@ -14,6 +14,7 @@ from torch import nn
 
 import fl
 from benchmarks import tables as recorded
+from benchmarks.__main__ import Benchmarks
 from benchmarks.federated import running
 from benchmarks.federated.privacy import signds
 from benchmarks.federated.privacy.dp import SIGMA, STARTS
@@ -21,7 +22,6 @@ from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.privacy.signds import Sign, bytes_rows, sparse_bytes
 from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
 from extensions.errors import ArgumentError
-from tests.helpers.benchmarked import benchmark
 from tests.helpers.strategies import ALARM, variance_p_value
 
 # The papers' runs have an epsilon of 100.
@@ -62,8 +62,7 @@ def run(data_dir, tmp_path, monkeypatch):
     def tables(*words: str) -> dict[str, list[dict]]:
         monkeypatch.setitem(running.MODELS, "mlp", pooled if words[0] == "fl-dp" else linear)
         options = ["--data-dir", str(data_dir), "--workers", "1", "--seeds", "1"]
-        result = benchmark(*words, *options)
-        assert result.exit_code == 0, result.output
+        Benchmarks.call("benchmarks", *words, *options)
         return {path.stem: json.loads(path.read_text())["rows"] for path in tmp_path.glob("*.json")}
 
     return tables

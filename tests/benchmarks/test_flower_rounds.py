@@ -4,9 +4,11 @@ import os
 
 import pytest
 
+from benchmarks.__main__ import Benchmarks
 from benchmarks.federated.flower.command import lost_rows, main, performed, process_rows
 from benchmarks.federated.flower.setting import FEDAVG, OURS, SECAGG, STAGES, Setting
 from extensions.errors import ArgumentError
+from tests.helpers.refused import refused
 
 FLWR_PYTHON = os.environ.get("FLWR_PYTHON")
 flower = pytest.mark.skipif(FLWR_PYTHON is None, reason="FLWR_PYTHON names no Python with flwr")
@@ -15,8 +17,8 @@ flower = pytest.mark.skipif(FLWR_PYTHON is None, reason="FLWR_PYTHON names no Py
 def test_arguments_are_refused_by_name():
     with pytest.raises(ArgumentError, match="values = 250: must be a multiple of 100"):
         main("python", values=[250])
-    with pytest.raises(ArgumentError, match="part = 'bytes': must be one of costs, lost"):
-        main("python", part=["bytes"])
+    with refused("part", "choice", "bytes"):
+        Benchmarks.call("benchmarks", "fl-flower", "--flower-python", "python", "--part", "bytes")
     with pytest.raises(ArgumentError, match="flower_python = '/no/python': must be a Python"):
         performed("/no/python", [Setting(way=OURS, clients=3, values=200)])
 

@@ -1,7 +1,7 @@
 """``python -m benchmarks fl-accuracy``: federated averaging, chains and Laplace noise on MNIST."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -117,10 +117,12 @@ def main(
     sizes: Sizes,
     learning: Learning,
     sitting: Sitting,
-    model: Annotated[str | None, Option(help="mlp or cnn alone.")] = None,
-    partition: Annotated[str | None, Option(help="iid or shards alone.")] = None,
+    model: Annotated[str | None, Option(help="Only mlp or cnn."), one_of(MODELS)] = None,
+    partition: Annotated[str | None, Option(help="Only iid or shards."), one_of(PARTITIONS)] = None,
     method: Annotated[
-        list[str] | None, Option(help="FedAvg, chain or another one alone; repeatable.")
+        list[str] | None,
+        Option(help="Only FedAvg, chain or another one; once for each."),
+        one_of(METHODS),
     ] = None,
     published: Annotated[
         Path | None,
@@ -135,11 +137,6 @@ def main(
 
     With --full a run ends at the last published accuracy of its model and parts.
     """
-    models, partitions = (
-        _chosen("model", model, MODELS),
-        _chosen("partition", partition, PARTITIONS),
-    )
-    methods = [one for each in method or METHODS for one in _chosen("method", each, METHODS)]
     theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else PUBLISHED
     shared = {**vars(learning), "ends": sitting.ends()}
     experiments = [
@@ -152,9 +149,9 @@ def main(
             kept=sitting.file(name, dealt, way),
             **shared,
         )
-        for name in models
-        for dealt in partitions
-        for way in methods
+        for name in ([model] if model else MODELS)
+        for dealt in ([partition] if partition else PARTITIONS)
+        for way in method or METHODS
     ]
     curves = side_by_side(run, [(one,) for one in experiments], workers)
     curves = [curve for curve in curves if len(curve.history)]
@@ -200,10 +197,3 @@ def last_target(published: Published, model: str, partition: str) -> int | None:
         for target in rounds
     ]
     return max(reached, default=None)
-
-
-def _chosen(name: str, given: str | None, known: Collection[str]) -> tuple[str, ...]:
-    if given is None:
-        return tuple(known)
-    one_of(known).check(name, given)
-    return (given,)

@@ -14,7 +14,9 @@ PARTS = ("time", "lists", "order", "exact")
 
 def main(
     part: Annotated[
-        list[str] | None, Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(PARTS)}; once for each; all by default."),
+        one_of(PARTS),
     ] = None,
     data_dir: Annotated[
         Path | None, Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
@@ -23,8 +25,6 @@ def main(
     partition: Annotated[str, Option(help="Of the runs of exact: iid or shards.")] = "shards",
 ) -> None:
     """Who takes part by Time_limit and lists, the order of computing, and what exact sums mean."""
-    for name in part or ():
-        one_of(PARTS).check("part", name)
     picked = part or PARTS
     load = os.getloadavg()[0]
     if "time" in picked:

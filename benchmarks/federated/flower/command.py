@@ -28,7 +28,9 @@ MNIST = "benchmarks.federated.flower.mnist"
 def main(
     flower_python: Annotated[str, Option(help="A Python that has flwr, and fl's packages.")],
     part: Annotated[
-        list[str] | None, Option(help=f"{', '.join(PARTS)}; all but mnist by default.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(PARTS)}; all but mnist by default."),
+        one_of(PARTS),
     ] = None,
     clients: Annotated[
         list[int] | None,
@@ -41,10 +43,7 @@ def main(
     rounds: Annotated[int, Option(help="Of mnist."), Whole(1)] = 30,
     copies: Annotated[
         bool,
-        Option(
-            name="copies",
-            help="Of processes: client apps are copies of one that has imported all they need.",
-        ),
+        Option(help="Of processes: client apps are copies of one that has imported all they need."),
     ] = False,
 ) -> None:
     """Bytes, processor time and seconds of a round on Flower, and what is lost with clients.
@@ -56,8 +55,6 @@ def main(
     counts, sizes = tuple(clients or CLIENTS), tuple(values or VALUES)
     if wrong := [size for size in sizes if size % 100]:
         raise ArgumentError("values", wrong[0], "a multiple of 100", code="range")
-    for name in part or ():
-        one_of(PARTS).check("part", name)
     for name in part or PARTS[:-1]:
         match name:
             case "costs":

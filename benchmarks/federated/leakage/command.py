@@ -27,7 +27,7 @@ from fl.leakage import NO_LEAK, Reconstruction
 REBUILT = 0.1
 """A record counts as rebuilt if the error is below this share of that of one grey."""
 
-Data = Annotated[str, Option(help=f"The images: {' or '.join(DATA)}.")]
+Data = Annotated[str, Option(help=f"The images: {' or '.join(DATA)}."), one_of(DATA)]
 DataDir = Annotated[Path | None, Option(help="Folder of the files; NAME in PEA_DATA unless given.")]
 Records = Annotated[int, Option(help="How many records are attacked."), Whole(1)]
 Steps = Annotated[int, Option(help="Steps of L-BFGS, at most."), Whole(1)]
@@ -41,11 +41,10 @@ def main(
     steps: Steps = 100,
     tries: Tries = 3,
     noise: Annotated[
-        bool, Option(name="noise", help="Attack updates with noise of variance 1e-5 to 0.1.")
+        bool, Option(help="Attack updates with noise of variance 1e-5 to 0.1.")
     ] = False,
 ) -> None:
     """Attack every scheme's views; write the table, and the figure as a .png beside it."""
-    one_of(DATA).check("data", data)
     torch.set_num_threads(1)
     images = DATA[data](data_dir)
     chosen = np.linspace(0, len(images.x) - 1, records + 2).astype(int)[1:-1].tolist()

@@ -20,7 +20,6 @@ from benchmarks.federated.privacy.sweeps import (
     Sweep,
     Workers,
     by_abscissa,
-    chosen,
     final,
     publish,
     sized,
@@ -29,7 +28,7 @@ from benchmarks.federated.privacy.sweeps import (
 from benchmarks.federated.running import DELTA, FRACTION, Run, Runs, Setting, Size
 from extensions.options import Option
 from extensions.privacy.accounting import epsilon
-from extensions.rules import Whole
+from extensions.rules import Whole, one_of
 from fl.privacy.analytic_gaussian import analytic_noise
 
 USUAL = Size(model="mlp", rounds=20, epochs=3, batch_size=20, lr=0.3)
@@ -247,7 +246,9 @@ PARTS = (*SWEEPS, GAUSSIAN)
 def main(
     data_dir: DataDir = None,
     part: Annotated[
-        list[str] | None, Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(PARTS)}; once for each; all by default."),
+        one_of(PARTS),
     ] = None,
     clients: Annotated[
         list[int] | None, Option(help="Populations; by default 1000 and 100."), Whole(1)
@@ -258,7 +259,7 @@ def main(
     workers: Workers = 2,
 ) -> None:
     """Federated DP on MNIST: noise, bound and accuracy, with exact epsilon at delta = 1e-3."""
-    picked = chosen(part, PARTS)
+    picked = part or PARTS
     size, suffix = sized(USUAL, full, rounds)
     populations = tuple(clients or CLIENTS)
     if populations != CLIENTS:

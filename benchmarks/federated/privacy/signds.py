@@ -18,7 +18,6 @@ from benchmarks.federated.privacy.sweeps import (
     Sweep,
     Workers,
     by_round,
-    chosen,
     final,
     publish,
     sized,
@@ -26,7 +25,7 @@ from benchmarks.federated.privacy.sweeps import (
 )
 from benchmarks.federated.running import MODELS, Run, Runs, Setting, Size
 from extensions.options import Option
-from extensions.rules import Whole
+from extensions.rules import Whole, one_of
 
 USUAL = Size(model="mlp", rounds=40, epochs=1, batch_size=10, lr=0.1)
 CLIENTS = 100
@@ -213,7 +212,9 @@ PARTS = (*SWEEPS, BYTES, SIZE)
 def main(
     data_dir: DataDir = None,
     part: Annotated[
-        list[str] | None, Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(PARTS)}; once for each; all by default."),
+        one_of(PARTS),
     ] = None,
     clients: Annotated[int, Option(help="A tenth of them are in a round."), Whole(1)] = CLIENTS,
     rounds: Rounds = None,
@@ -222,7 +223,7 @@ def main(
     workers: Workers = 2,
 ) -> None:
     """SignDS on MNIST by epsilon, parameters and size, beside FedAvg and LocalDP, and its bytes."""
-    picked = chosen(part, PARTS)
+    picked = part or PARTS
     size, suffix = sized(USUAL, full, rounds)
     if clients != CLIENTS:
         suffix += f"-{clients}-clients"

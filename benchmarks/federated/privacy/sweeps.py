@@ -12,12 +12,12 @@ from benchmarks.accuracy.publishing import Line, lines
 from benchmarks.accuracy.runs import summary
 from benchmarks.federated.running import DELTA, FRACTION, PAPERS, Run, Runs, Setting, Size, perform
 from extensions.options import Option
-from extensions.rules import Whole, one_of
+from extensions.rules import Whole
 
 DataDir = Annotated[
     Path | None, Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
 ]
-Full = Annotated[bool, Option(name="full", help="CNN, E = 5, 100 rounds: hours.")]
+Full = Annotated[bool, Option(help="CNN, E = 5, 100 rounds: hours.")]
 Rounds = Annotated[int | None, Option(help="Of every run."), Whole(1)]
 Seeds = Annotated[int, Option(help="Runs of each setting."), Whole(1)]
 Workers = Annotated[int, Option(help="Processes; 1: this one alone."), Whole(1)]
@@ -66,17 +66,6 @@ def publish(
             load=os.getloadavg()[0],
         )
         lines(name, sweep.figure(runs), sweep.abscissa, logarithmic=sweep.logarithmic)
-
-
-def chosen(parts: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]:
-    """Returns the parts that are asked for; all unless some are.
-
-    Raises:
-        ArgumentError: an unknown one.
-    """
-    for name in parts or ():
-        one_of(known).check("part", name)
-    return parts or known
 
 
 def sized(usual: Size, full: bool, rounds: int | None) -> tuple[Size, str]:

@@ -17,7 +17,9 @@ SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
 def main(
     clients: Annotated[int, Option(help="Of the round."), Whole(3)] = CLIENTS,
     values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
-    against: Annotated[str, Option(help="A server that is curious, or lying.")] = "curious",
+    against: Annotated[
+        str, Option(help="A server that is curious, or lying."), one_of(SERVERS)
+    ] = "curious",
     corrupt: Annotated[float, Option(help="Share that may side with the server.")] = 0.1,
     dropping: Annotated[float, Option(help="Share that may be lost, and is.")] = 0.2,
 ) -> None:
@@ -26,7 +28,6 @@ def main(
     All clients are real, with values and checks of their own, and made anew for every message, as
     by an engine that keeps no process; the server is a process of its own.
     """
-    one_of(SERVERS).check("against", against)
     setting = Setting(
         clients=clients,
         values=values,

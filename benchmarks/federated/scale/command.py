@@ -36,7 +36,7 @@ def main(
         int | None,
         Option(
             help="Clients that Flower's round has at most, each with the neighbours of the whole "
-            "one; its server's time is then put in proportion. By default all.",
+            "one; its server's time is then put in proportion. By default all."
         ),
         Whole(3),
     ] = None,

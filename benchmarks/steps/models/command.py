@@ -73,7 +73,9 @@ def main(
     batch: int = 32,
     steps: Annotated[int, Option(help="Timed steps of each kind.")] = 3,
     model: Annotated[
-        list[str] | None, Option(help=f"One of {', '.join(MODELS)}; may be repeated.")
+        list[str] | None,
+        Option(help=f"One of {', '.join(MODELS)}; may be repeated."),
+        one_of(MODELS),
     ] = None,
     host: Annotated[
         list[str] | None, Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
@@ -87,17 +89,15 @@ def main(
     accuracy: Annotated[
         bool,
         Option(
-            name="accuracy",
             help="Train each model on MNIST instead, in the clear and on CrypTen and ABY3, with "
-            "the same seeds; an hour and a half.",
+            "the same seeds; an hour and a half."
         ),
     ] = False,
     trajectory: Annotated[
         bool,
         Option(
-            name="trajectory",
             help="Compare the first steps of the CNN's run on MNIST with those in the clear "
-            "instead, weight by weight; half an hour.",
+            "instead, weight by weight; half an hour."
         ),
     ] = False,
 ) -> None:
@@ -109,8 +109,6 @@ def main(
     models, hosts = model or list(MODELS), host or list(BACKENDS if accuracy else HOSTS)
     for name in hosts:
         one_of(BACKENDS if accuracy else HOSTS).check("host", name)
-    for name in models:
-        one_of(MODELS).check("model", name)
     for option, given in {"model": model, "host": host}.items():
         if trajectory and given:
             rule = "with {trajectory}, which is of the CNN on CrypTen"
