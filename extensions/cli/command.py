@@ -107,7 +107,7 @@ class Command:
         """Returns the application of this command.
 
         Args:
-            everything: whether its help shows all options.
+            everything: whether it has all options, or those that help shows.
         """
         shown = getattr(self.function, "shown", ())
         notes = [f"Example: {self.function.example}"] if shown else []  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ class Command:
 
     @cached_property
     def _parser(self) -> App:
-        return self.app()
+        return self.app(everything=True)
 
     @cached_property
     def _usage(self) -> str:
@@ -152,19 +152,19 @@ class Command:
         """Returns the options as cyclopts reads them, texts all of them.
 
         Args:
-            shown: names of those that help shows; None: all.
+            shown: names of those that there are for help; None: all.
         """
         found = []
-        titles = dict.fromkeys(leaf.title for leaf in self.leaves)
+        leaves = [leaf for leaf in self.leaves if shown is None or leaf.word in shown]
+        titles = dict.fromkeys(leaf.title for leaf in leaves)
         panels = {one: Group(one or "Options", sort_key=at) for at, one in enumerate(titles)}
-        for leaf in self.leaves:
+        for leaf in leaves:
             mark = Parameter(
                 name=None if leaf.positional else leaf.typed,
                 help=leaf.help,
                 group=panels[leaf.title],
                 metavar="" if leaf.is_flag else leaf.word_for_value,
                 negative=f"--no-{leaf.word}" if leaf.is_flag and leaf.either else (),
-                show=shown is None or leaf.word in shown,
                 show_default=partial(_shown, leaf.told) if leaf.told is not None else False,
                 converter=None if leaf.is_flag else _texts_of,
             )

@@ -1,15 +1,19 @@
 """How one run is made, whatever it computes: files, limits, and where its parties meet."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from extensions.checks import check_address, check_seconds, check_together
 from extensions.errors import ArgumentError
 from extensions.options import Writes
 from extensions.runs.checkpoints import CheckpointOptions
-from extensions.transport import Federation, Local
+
+if TYPE_CHECKING:  # else imported where it is used: help needs no cryptography
+    from extensions.transport import Local
 
 Transport = Literal["tls", "gloo"]
 """What carries the messages of CrypTen's parties: our own TLS 1.3, or torch's gloo in the clear."""
@@ -114,6 +118,8 @@ class Meeting:
         """
         if self.key is None:
             return self.dealer is not None
+        from extensions.transport import Federation
+
         return Federation.read(self._federation).dealer is not None
 
     @property
@@ -132,6 +138,8 @@ class Meeting:
         """
         if self.key is None:
             return None
+        from extensions.transport import Local
+
         found = Local.read(self._federation, self.key)
         if found.rank != self.rank:
             allowed = f"{found.rank}, the rank of {found.member.name}"
