@@ -72,7 +72,7 @@ class Commands:
             hint += f"`{name} {HELP}` lists them."
             raise TypingError("", word, f"`{name}`", hint, code="unknown-command")
         found = load(points[word])
-        if isinstance(found, type):
+        if isinstance(found, type) and issubclass(found, Commands):
             return found.command(f"{name} {word}", rest)
         return Command(f"{name} {word}", found), rest
 
