@@ -12,8 +12,7 @@ from extensions.errors import ArgumentError
 from extensions.options.leaves import Leaf, Typed
 
 CONFIG, AGAIN = "config", "again"
-OPTIONS = "options"
-"""Where a report has those of its run."""
+OPTIONS = "options"  # of a run, in its report
 
 
 _OF_ONE_RUN = (
@@ -86,8 +85,9 @@ def _by_key(
     for key, value in given.items():
         word = key.replace("_", "-")
         if word not in known or isinstance(value, dict):
-            near = difflib.get_close_matches(word, known, n=1, cutoff=0.0)[0]
-            raise ArgumentError(argument, f"{file}, {key}", "", f"Did you mean {near}?", code="key")
+            near = difflib.get_close_matches(word, known, n=1)
+            hint = "".join(f"Did you mean {one}?" for one in near)
+            raise ArgumentError(argument, f"{file}, {key}", "", hint, code="key")
         leaf = known[word]
         _check_kind(argument, f"{file}, {key}", value, leaf)
         if leaf.key in typed:

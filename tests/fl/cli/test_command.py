@@ -342,7 +342,7 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
         assert capsys.readouterr().err.startswith(f"pea: --{named.replace('_', '-')} ")
     fewer = once(*run, "--rounds", ran - 1)
     assert here(monkeypatch, *fewer, "--checkpoint", kept, "--resume") == 1
-    assert f"rounds = {ran - 1}: must be at least {ran}" in capsys.readouterr().err
+    assert f"at least {ran}" in capsys.readouterr().err
 
     resumed, whole = tmp_path / "resumed.json", tmp_path / "whole.json"
     assert here(monkeypatch, *run, "--checkpoint", kept, "--resume", "--json", resumed) == 0
