@@ -16,7 +16,7 @@ help:
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
 	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
 	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes (3 hours)"
-	@echo "make check     lint, format, types and import rules"
+	@echo "make check     lint, format, types, import rules and rooms"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
 
@@ -43,6 +43,7 @@ check: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/house
 
 clean:
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -378,7 +378,7 @@ BAD_SCHEMAS = {
     "outside": ('outside = "refuse"', 'outside = "wrap"', "^columns.age.outside = 'wrap'"),
     "column key": ("scale =", "scales =", "^columns.dose = 'scales'.*one of missing"),
     "nothing known": ("range = [0.0, 100.0]", "", "^columns.age = .*either"),
-    "target as column": ('column = "ill"', 'column = "age"', "^columns = 'age': must be named once"),
+    "target as column": ('column = "ill"', 'column = "age"', "^columns = 'age': must be named"),
     "rows": ("rows = 2", "rows = 0", "^unit.rows = 0: must be a whole number"),
     "half rows": ("rows = 2", "rows = 1.5", "^unit.rows = 1.5"),
 }  # fmt: skip

@@ -1,0 +1,5 @@
+"""Renews the snapshot."""
+
+from tests.wordings import SNAPSHOT, wordings
+
+SNAPSHOT.write_text("\n".join(wordings()) + "\n")
