@@ -132,8 +132,8 @@ class Command:
     def sentence(self, error: ArgumentError) -> str:
         """Returns what an error says, with arguments as they are typed here."""
         said = sentence(error, self.spell)
-        names = getattr(error.rule, "names", ())
-        near = difflib.get_close_matches(str(error.value), map(str, names), n=1)
+        names = getattr(error.rule, "names", ())  # of ttp tfp is none: it is another word
+        near = difflib.get_close_matches(str(error.value), map(str, names), 1, 0.7)
         return f"{said} Did you mean {self.spell(error.argument, near[0])}?" if near else said
 
     @cached_property

@@ -46,7 +46,7 @@ DEALINGS: dict[str, Dealing] = {
         notice=(
             "CrypTen's default provider (trusted first party): party 0 deals all correlated "
             "randomness and can reconstruct every secret of the others. Run it only where party 0 "
-            "is trusted, or use --provider dealer."
+            "is trusted, or use the provider 'dealer'."
         ),
     ),
 }
@@ -67,4 +67,4 @@ def check_provider(provider: str, parties: int | None = None) -> None:
         raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")
     if provider == "parties" and parties is not None and not 2 <= parties <= MOST_PARTIES:
         allowed = f"in 2..{MOST_PARTIES} with the provider 'parties'"
-        raise ArgumentError("parties", parties, allowed, "Choose --provider dealer for more.")
+        raise ArgumentError("parties", parties, allowed, "Choose {provider=dealer} for more.")

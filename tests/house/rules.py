@@ -77,7 +77,7 @@ def _rules(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def options_in_strings() -> Found:
-    """Returns the strings with options outside the modules of commands; docstrings do not count."""
+    """Returns the sentences with options outside the modules of commands, but docstrings."""
     found: Found = {}
     for package in PACKAGES:
         for path, tree in modules(package):
@@ -90,7 +90,8 @@ def _with_options(tree: ast.Module) -> Iterator[str]:
     told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            yield from [node.value] if _OPTION.search(node.value) else []
+            is_sentence = " " in node.value  # and not a word of a command line
+            yield from [node.value] if is_sentence and _OPTION.search(node.value) else []
 
 
 def _several(places: Iterator[tuple[str, str]]) -> Found:
