@@ -45,7 +45,7 @@ class Files:
 
 sys.modules[backend.use.__module__].Parties = Parties
 backend.use(None, [Files()] * 2, SimpleNamespace(timeout=60.0, provider="dealer"))
-print(sorted({"torch", "crypten", "crypten_ext"} & {*sys.modules}), "dp_accounting" in sys.modules)
+print(sorted({"torch", "crypten"} & {*sys.modules}), "dp_accounting" in sys.modules)
 """
 
 

@@ -184,7 +184,7 @@ ODD = {
         (*STEPS, "--epsilon", "2", "--delta", "1e-5"),
         "epsilon = 8 at parties 0 and 1, 2 at party 2",
     ),
-    "no-dp": ((*STEPS, "--no-dp"), "no_dp = False at parties 0 and 1, True at party 2"),
+    "no-dp": ((*STEPS, "--no-dp"), "no-dp = False at parties 0 and 1, True at party 2"),
     "opened": (
         (*USUAL, "--evaluate", "opened"),
         "evaluate = 'mpc' at parties 0 and 1, 'opened' at part",
@@ -236,6 +236,6 @@ def test_what_one_process_has_otherwise_all_are_told(case, template, tmp_path):
     for rank in range(3):
         text = (tmp_path / f"said-{rank}.txt").read_text()
         (line,) = [one for one in text.splitlines() if one.startswith("pea: ")]
-        assert line.startswith(f"pea: {expected}") or f"; {expected}" in line, text
+        assert line.startswith(f"pea: --{expected}") or f"; {expected}" in line, text
         assert "Traceback" not in text
         assert "gloo" not in text.lower()

@@ -327,7 +327,7 @@ def test_an_opening_is_noted_beside_records_alone(tmp_path, monkeypatch, name):
         write_shares(tmp_path / "shares" / f"party-{one.rank}.npz", one)
     done = pea("open", "--shares", "shares", "--data-for-party", f"0={name}", "--out", "model")
     assert done.returncode == 1
-    assert f"data_for_party = {name!r}: must be an existing .npz, .csv or .parquet" in done.stderr
+    assert f"--data-for-party = {name!r}: must be an existing .npz, .csv or .parquet" in done.stderr
     assert not [*tmp_path.glob("**/*.budget.json")]
     assert not path_of(tmp_path).exists()
 

@@ -37,12 +37,12 @@ def test_a_second_run_leaves_the_first_ones_model(tmp_path):
     before = (tmp_path / "model" / "model.npz").read_bytes()
     second = pea(*TRAIN, "--checkpoint", "run-2", "--save", "model")
     assert second.returncode == 1
-    assert "save = 'model': must be a folder without another run's model" in second.stderr
-    assert "another folder for --save, and for --checkpoint." in second.stderr
+    assert "--save = 'model': must be a folder without another run's model" in second.stderr
+    assert "another folder for --save and for --checkpoint." in second.stderr
     assert not (tmp_path / "run-2").exists()
     assert (tmp_path / "model" / "model.npz").read_bytes() == before
     third = pea(*TRAIN, "--checkpoint", "run-1", "--save", "other")
-    assert "checkpoint = 'run-1': must be a folder without an earlier run" in third.stderr
+    assert "--checkpoint = 'run-1': must be a folder without an earlier run" in third.stderr
     assert "choose another folder, and one for --save." in third.stderr
 
 
@@ -51,7 +51,7 @@ def test_a_party_leaves_the_share_of_an_unopened_model(tmp_path):
     before = share.read_bytes()
     done = pea(*PARTY)
     assert done.returncode == 1
-    assert "save = 'shares': must be a folder without another run's model" in done.stderr
+    assert "--save = 'shares': must be a folder without another run's model" in done.stderr
     assert share.read_bytes() == before
 
 
@@ -100,5 +100,5 @@ def test_an_opened_model_is_not_replaced(tmp_path):
     before = path.read_bytes()
     done = pea("open", "--shares", "shares", "--out", "model")
     assert done.returncode == 1
-    assert "out = 'model': must be a folder without model.npz" in done.stderr
+    assert "--out = 'model': must be a folder without model.npz" in done.stderr
     assert path.read_bytes() == before

@@ -9,6 +9,8 @@ import numpy as np
 from crypten_ext import nn
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from tests.helpers.party_tasks.protocols import Outcome, opened, outcome, rounds, session
 from tests.helpers.programs.script import CLASSES, RATE, WIDTH, Script, dpsgd, records
@@ -80,8 +82,14 @@ def interrupted_step(context: Context) -> tuple[bool, list[dict[str, Any]]]:
 
 def step_without_an_account(context: Context) -> tuple[Outcome, bool]:
     """Returns the outcome of a step that the ledger refuses, and whether the model moved."""
+
+    class Full(Ledger):
+        def record(self, name: str, **_: Any) -> None:
+            raise ArgumentError("ledger", name, "one that takes steps")
+
     with session():
-        script = Script(noise_multiplier=True)
+        script = Script()
+        script.optimizer._ledger = Full()
         before = opened(script.model.parameters())
         refused = outcome(script.step)
         after = opened(script.model.parameters())
