@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from extensions.cli import console
 from extensions.protocols.host import Carried, Host, Traffic
 from extensions.protocols.optimizer import State
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following
 from extensions.runs.manifest import Manifest
 from extensions.runs.processes.wire import carried, connections
+from extensions.runs.summaries.ahead import traffic_in
 from tests.helpers.patience import wait_until
 
 CONFIG = TrainConfig(private=False)
@@ -87,8 +87,8 @@ def test_where_a_party_cannot_count_nobody_tells_bytes(own):
 def test_progress_is_told_in_megabytes(sizes, shown):
     names = ("bytes", "largest", "padding")
     event = {"rounds": 28, **dict(zip(names, sizes, strict=True))}
-    assert console._traffic(event, len(shown)) == shown
-    assert len(console._traffic(event, len(shown) - 1)) < len(shown)
+    assert traffic_in(event, len(shown)) == shown
+    assert len(traffic_in(event, len(shown) - 1)) < len(shown)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux counts")
