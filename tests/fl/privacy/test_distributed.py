@@ -68,7 +68,7 @@ def test_epsilon_is_that_of_central_noise_with_fixed_rounds():
     assert against(7, 0, 3, DELTA) == averaging.get_epsilon(DELTA)
     assert against(10, 0, 3, DELTA) < against(7, 0, 3, DELTA) < against(7, 2, 3, DELTA)
     assert against(10, 3, 3, DELTA) == pytest.approx(against(7, 0, 3, DELTA))
-    with pytest.raises(ArgumentError, match="colluders = 7: must be below 7"):
+    with refused("colluders", "range", 7):
         against(7, 7, 3, DELTA)
 
 
