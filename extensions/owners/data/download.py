@@ -56,6 +56,8 @@ def fetch(published: Published, folder: Path) -> Path:
                 advice = f"What came has {digest.hexdigest()}."
                 raise ArgumentError("download", published.url, allowed, advice, code="file")
     except (urllib.error.URLError, HTTPException, OSError) as error:
+        if isinstance(error, urllib.error.HTTPError):  # it is an answer, whose socket is open
+            error.close()
         allowed = "reachable from this machine"
         advice = f"{error}. Download it elsewhere and give its folder as {{data_dir}}."
         raise ArgumentError("download", published.url, allowed, advice) from error

@@ -408,8 +408,9 @@ def test_a_download_is_kept_only_with_its_digest(server, tmp_path):
     assert path.read_bytes() == b"content" * 1000
     (served / "file.bin").unlink()
     assert fetch(Published(f"{address}/file.bin", digest), folder) == path
-    with refused("download", "value", value=f"{address}/other.bin"):
+    with refused("download", "value", value=f"{address}/other.bin") as caught:
         fetch(Published(f"{address}/other.bin", digest), folder)
+    assert caught.value.__cause__.fp.closed, "its socket is not left to the collector"
     with refused("download", "value", value="http://127.0.0.1:9/third.bin"):
         fetch(Published("http://127.0.0.1:9/third.bin", digest), folder)
     assert list(folder.iterdir()) == [path]

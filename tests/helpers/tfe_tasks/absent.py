@@ -34,7 +34,7 @@ def nobody_answers(file, seconds):
     text = str(caught.value)
     assert text.startswith("player server0 did not answer at 127.0.0.1:")
     assert "within 2 s, nor did player server1, nor did player server2." in text
-    assert "pea players --players FILE --player server0" in text
+    assert "Start it on its host by `pea players`." in text
 
 
 def other_software_is_named():
