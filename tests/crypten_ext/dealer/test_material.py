@@ -369,14 +369,14 @@ SIZES = ("--held-out", "5,5", "--columns", 3)
     ("arguments", "message"),
     [
         (("prepare", "--records", "5,x", *SIZES), "records = '5,x': must be 2 whole numbers"),
-        (("prepare", "--records", "5,5"), "--records = '5,5': must be given with --held-out"),
+        (("prepare", "--records", "5,5"), "--records needs --held-out and --columns."),
         (
             ("prepare", "--records", "5", "--held-out", "5", "--columns", 3),
             "records = '5': must be 2 whole numbers of at least 1, one a party.",
         ),
         (
             ("prepare", "--records", "5,5", "--held-out", "5,5"),
-            "--records = '5,5': must be given with --columns",
+            "--records needs --columns.",
         ),
         (
             ("train", "--provider", "tfp", "--material", "here"),
