@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from crypten_ext import nn as nn
     from crypten_ext.evaluation import count_correct as count_correct
     from crypten_ext.nn import optim as optim
+    from crypten_ext.nn.batches import in_pieces as in_pieces
     from crypten_ext.nn.batches import poisson_batches as poisson_batches
     from crypten_ext.nn.batches import share_records as share_records
-    from crypten_ext.nn.pieces import in_pieces as in_pieces
-    from crypten_ext.nn.vouching import vouch_for as vouch_for
+    from crypten_ext.nn.batches import vouch_for as vouch_for
     from crypten_ext.noise import gaussian_noise as gaussian_noise
     from crypten_ext.registry import disable as disable
     from crypten_ext.registry import enable as enable
@@ -39,9 +39,7 @@ else:
         "crypten_ext": ("nn",),
         "crypten_ext.evaluation": ("count_correct",),
         "crypten_ext.nn": ("optim",),
-        "crypten_ext.nn.batches": ("poisson_batches", "share_records"),
-        "crypten_ext.nn.pieces": ("in_pieces",),
-        "crypten_ext.nn.vouching": ("vouch_for",),
+        "crypten_ext.nn.batches": ("in_pieces", "poisson_batches", "share_records", "vouch_for"),
         "crypten_ext.noise": ("gaussian_noise",),
         "crypten_ext.registry": ("disable", "enable", "is_enabled"),
         "crypten_ext.run.checkpoints": ("Checkpoints",),

@@ -1,7 +1,7 @@
-"""Poisson batches from every party's own records, shared without a message."""
+"""Batches of a script: drawn from every party's records, vouched for, or cut into pieces."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +10,19 @@ import numpy.typing as npt
 import torch
 
 from crypten_ext.nn.plain_records import as_arrays
-from crypten_ext.nn.provenance import Batch, Provenance, PublicBatch, SharedBatch, mark
-from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
+from crypten_ext.nn.provenance import (
+    Provenance,
+    SharedBatch,
+    content_of,
+    is_spent,
+    mark,
+    provenance_of,
+    refusal,
+)
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from crypten_ext.ring.factors import Factor
 from crypten_ext.world import exchange
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.mechanisms import check_real
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
@@ -23,11 +31,13 @@ from extensions.privacy.sampling import (
     Rows,
     capacity,
     check_records,
+    check_sample_rate,
     draw_rows,
     encode_targets,
 )
 from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announcement, agree_on_records
+from extensions.protocols.sample import Sample, SampleFacts
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE, Whole
@@ -88,7 +98,7 @@ def poisson_batches(
     each = overflow_probability / (steps * ring.parties)
     sizes = [a.records for a in announcements]
     rows = [capacity(n, sample_rate, each) if n else 0 for n in sizes]
-    public = PublicBatch(
+    public = SampleFacts(
         feature_norm=float(max_feature_norm),
         expected_size=sample_rate * sum(sizes),
         sample_rate=sample_rate,
@@ -111,7 +121,7 @@ def _batches(
     records: OwnRecords | None,
     rows: list[int],
     sizes: tuple[tuple[int, ...], int],
-    public: PublicBatch,
+    public: SampleFacts,
     steps: int,
     source: NoiseSource,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
@@ -133,11 +143,12 @@ def _batches(
         )
         features = Factor.of_owners(x, rows, None if own is None else own.features)
         shared = SharedBatch(features=features, squared_norms=norms, padding=padding)
-        batch = Batch(public, shared)
-        yield (
-            mark(as_tensor(ring, x.reshape(-1, *shape)), Provenance(batch, "features")),
-            mark(as_tensor(ring, y), Provenance(batch, "targets")),
-        )
+        batch = Sample(public, sum(rows), shared)
+        yield _marked(batch, as_tensor(ring, x.reshape(-1, *shape)), as_tensor(ring, y))
+
+
+def _marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTensor]:
+    return mark(x, Provenance(batch, "features")), mark(y, Provenance(batch, "targets"))
 
 
 def share_rows(
@@ -159,6 +170,127 @@ def share_rows(
             share[start : start + rows[rank]] += torch.from_numpy(np.asarray(own[i]))
         shares.append(share)
     return shares
+
+
+def vouch_for(
+    x: MPCTensor, y: MPCTensor, *, sample_rate: float, max_feature_norm: float
+) -> tuple[MPCTensor, MPCTensor]:
+    """Returns encrypted records as a batch for one step, on the caller's word; nothing is sent.
+
+    `poisson_batches` draws and checks what is taken on trust here. If one of these is false, the
+    epsilon that an optimizer reports is false:
+
+    - Row j of x and of y is one record, and depends on no other.
+    - Each record is in the sample with probability `sample_rate`, drawn afresh for this batch and
+      unknown to all; the number of rows, which everybody sees, is that of the sample.
+    - No row of x is longer than `max_feature_norm`, and y is in [0, 1].
+
+    With ``sample_rate=1.0`` the rows are all records there are: call it in each step.
+
+    Args:
+        x: features, (records, ...), as `crypten.cryptensor` encrypts them.
+        y: targets, (records, outputs).
+        sample_rate: in (0, 1]; that of the optimizer.
+        max_feature_norm: bound of the Euclidean norm of a record's features.
+
+    Raises:
+        ArgumentError: a rate or bound out of range, shapes or precisions that do not fit.
+        GradientError: a batch already, or a sample that was vouched for before.
+    """
+    rate = check_sample_rate(sample_rate)
+    POSITIVE.check("max_feature_norm", max_feature_norm)
+    check_same_bits("y", y, ring_of(x).frac_bits)
+    if x.dim() < 2 or y.dim() != 2 or x.size(0) != y.size(0) or x.size(0) == 0:
+        shapes = tuple(x.size()), tuple(y.size())
+        allowed = "shapes (records, ...) and (records, outputs)"
+        raise ArgumentError("x, y", shapes, allowed, code="shape")
+    for name, tensor in (("x", x), ("y", y)):
+        if provenance_of(tensor) is not None:
+            raise GradientError(f"{name} is part of a batch already: pass it on as it is.")
+    if rate < 1.0:
+        if is_spent(x):
+            raise GradientError(
+                "x was vouched for as a sample before: the accounting takes each batch as a fresh "
+                "one. Draw another, or use crypten_ext.poisson_batches."
+            )
+        mark(x, None)
+    public = SampleFacts(
+        feature_norm=float(max_feature_norm),
+        expected_size=float(x.size(0)),
+        sample_rate=rate,
+        overflow_probability=0.0,
+    )
+    return _marked(Sample(public, x.size(0)), x.shallow_copy(), y.shallow_copy())
+
+
+def in_pieces(
+    batches: Iterable[tuple[MPCTensor, MPCTensor]], rows: int
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    """Yields batches in pieces of so many rows: the optimizer makes its step with the last of each.
+
+    With all others `step` adds up clipped gradients, and no noise; nothing is accounted for before
+    the last. As in Opacus's BatchMemoryManager, a script needs no other change.
+
+    Args:
+        batches: of `poisson_batches`, or what `vouch_for` returned.
+        rows: the most of a piece; public.
+
+    Yields:
+        features and targets of a piece, in turn; all must be passed on.
+
+    Cost:
+        Each piece takes the rounds of both passes, and those of the clipped sums. What owners do
+        with the masks of their own rows is for whole batches: rows are opened among all here.
+
+    Raises:
+        ArgumentError: fewer rows than one.
+        GradientError: tensors that are no batch, of two batches, or changed between two pieces.
+    """
+    Whole(1).check("rows", rows)
+    for x, y in batches:
+        yield from _cut(whole_batch_of(x, y), x, y, rows)
+
+
+def _cut(
+    whole: Sample, x: MPCTensor, y: MPCTensor, rows: int
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    """Yields the pieces of a batch, each of rows as they were before the first one."""
+    if whole.whole is not None:
+        raise refusal("x", x, "part of a whole batch")
+    count, shared, ring = -(-whole.rows // rows), whole.shared, ring_of(x)
+    parts = [slice(whole.rows * i // count, whole.rows * (i + 1) // count) for i in range(count)]
+    before = [(content_of(x.share[part]), content_of(y.share[part])) for part in parts]
+    for i, (part, contents) in enumerate(zip(parts, before, strict=True)):
+        for name, tensor, content in zip("xy", (x, y), contents, strict=True):
+            if content_of(tensor.share[part]) != content:
+                raise refusal(name, tensor, "what it was before its first piece")
+        own, targets = x.share[part].clone(), y.share[part].clone()
+        if shared is not None:
+            shared = SharedBatch(
+                features=Factor(own.reshape(len(own), -1)),
+                squared_norms=whole.shared.squared_norms[part],
+                padding=whole.shared.padding[part],
+            )
+        piece = whole.cut(i, count, shared)
+        yield _marked(piece, as_tensor(ring, own), as_tensor(ring, targets))
+
+
+def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Sample:
+    """Returns the batch, or the piece of one, whose features and targets these are.
+
+    Raises:
+        GradientError: of none.
+    """
+    origin, of_targets = provenance_of(x), provenance_of(y)
+    for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):
+        if found is None or found.uses:
+            raise refusal(name, tensor, "what poisson_batches yields")
+    assert origin is not None
+    if origin.side != "features":
+        raise refusal("x", x, "the features of a batch")
+    if not origin.fits(of_targets):
+        raise refusal("y", y, "those of the batch whose features are x")
+    return origin.batch
 
 
 def share_records(

@@ -5,18 +5,12 @@ from typing import Any
 
 import torch
 
-from crypten_ext.nn.provenance import (
-    Batch,
-    Provenance,
-    SharedBatch,
-    mark,
-    provenance_of,
-    refusal,
-)
+from crypten_ext.nn.provenance import Provenance, SharedBatch, mark, provenance_of, refusal
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.network.layers import Way
 from extensions.network.losses import Loss, residual
+from extensions.protocols.sample import Sample
 
 from crypten.mpc import MPCTensor
 
@@ -59,22 +53,8 @@ class StepCost:
     ways: tuple[Way, ...]
 
 
-def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Batch:
-    """Returns the batch, or the piece of one, whose tensors these are.
-
-    Raises:
-        GradientError: of none.
-    """
-    origin, of_targets = provenance_of(x), provenance_of(y)
-    for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):
-        if found is None or found.uses:
-            raise refusal(name, tensor, "what poisson_batches yields")
-    assert origin is not None
-    return origin.batch
-
-
 def gradients_of(
-    model: Any, tape: Tape, batch: Batch, x: MPCTensor, y: MPCTensor, loss: Loss
+    model: Any, tape: Tape, batch: Sample, x: MPCTensor, y: MPCTensor, loss: Loss
 ) -> tuple[BackwardPass, torch.Tensor | None]:
     """Returns gradients of a batch that is like this one, and its padding, all without values.
 
@@ -100,13 +80,13 @@ def gradients_of(
     return tape.take(), None if like.shared is None else like.shared.padding
 
 
-def _like(batch: Batch) -> Batch:
+def _like(batch: Sample) -> Sample:
     """Returns a batch of such shapes, without values, that no step has used."""
     if batch.shared is None:
-        return Batch(batch.public, None, batch.piece)
+        return batch.like(None)
     shared = SharedBatch(
         features=batch.shared.features.like(),
         squared_norms=torch.empty_like(batch.shared.squared_norms),
         padding=torch.empty_like(batch.shared.padding),
     )
-    return Batch(batch.public, shared, batch.piece)
+    return batch.like(shared)

@@ -91,8 +91,7 @@ def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:
         return None
     if origin is None or not origin.layers:
         raise refusal("logits", logits, "the output of the model's last layer")
-    of_targets = provenance_of(targets)
-    if of_targets is None or of_targets.part != "targets" or of_targets.batch is not origin.batch:
+    if not origin.fits(provenance_of(targets)):
         raise refusal("targets", targets, "those of the batch that the logits were made of")
     return origin
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from crypten_ext.nn.moments import AdamMoments
-from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch
+from crypten_ext.nn.provenance import LayerUse, Pairs
 from crypten_ext.nn.recorded_step import RecordedStep
 from crypten_ext.nn.tape import BackwardPass
 from crypten_ext.ring.crypten_ring import CrypTenRing
@@ -16,6 +16,7 @@ from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.noise import NoiseShares
 from extensions.protocols.optimizer import AdamPlan
+from extensions.protocols.sample import SampleFacts
 from extensions.protocols.settings import ADAM_FLOOR, EPS, FLOOR, ScriptTraining
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
@@ -146,7 +147,7 @@ class DPSGD(RecordedStep):
         super().load_state_dict(state)
         self._ledger = self._ledger.restored(state["ledger"], "training")
 
-    def _account(self, public: PublicBatch) -> None:
+    def _account(self, public: SampleFacts) -> None:
         self.ledger.record(
             "training",
             noise_multiplier=hidden_multiplier(self._settings.noise, self.source),
@@ -208,7 +209,7 @@ class SGD(RecordedStep):
         )
         super().__init__(model, settings)
 
-    def _account(self, public: PublicBatch) -> None:
+    def _account(self, public: SampleFacts) -> None:
         """Nothing to account for: the model is not private."""
 
 

@@ -3,13 +3,17 @@
 A private step is right only for rows that are one record's each, of one fresh sample. No operation
 of CrypTen keeps note of that, so the tensors of a batch are marked here, our layers take marked
 tensors and mark what they return, and everything else has no mark.
+
+Torch counts a share's changes, but not those that are written through ``.data`` or numpy. So a mark
+holds a checksum, which is compared once, where the tensor is used last: in `step` for the input of
+a layer with weights, else where another layer or the loss takes it.
 """
 
 import zlib
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -17,33 +21,15 @@ from torch.utils.weak import WeakIdKeyDictionary
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.foreseen import active, is_foreseen
 from extensions.errors import GradientError
-from extensions.network.chain import Network
-from extensions.network.losses import Loss
 from extensions.network.stages.branches import places
 from extensions.network.stages.stage import Stage
 from extensions.network.stages.trained import Trained
+from extensions.protocols.sample import Half
 
 from crypten.mpc import MPCTensor
 
 Pairs = list[tuple[torch.Tensor | None, torch.Tensor | None]]
 """The shares of a weight matrix and its bias, layer by layer; None of what there is none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublicBatch:
-    """Public facts about a batch.
-
-    Attributes:
-        feature_norm: bound of the Euclidean norm of a record's features, before it is encoded.
-        expected_size: sample_rate times the number of records of all parties.
-        sample_rate: Poisson rate that drew it.
-        overflow_probability: of this one batch.
-    """
-
-    feature_norm: float
-    expected_size: float
-    sample_rate: float
-    overflow_probability: float
 
 
 @dataclass(frozen=True)
@@ -62,77 +48,37 @@ class SharedBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """Which part of a batch it is.
-
-    Attributes:
-        whole: the batch.
-        index: from 0 on.
-        count: number of pieces.
-        rows: of the whole batch.
-    """
-
-    whole: "Batch"
-    index: int
-    count: int
-    rows: int
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """One sample of the records, which serves one step, or a piece of one.
-
-    Attributes:
-        public: what everybody knows of it.
-        shared: what its owners supply; None where a caller vouches for it.
-        piece: None of a whole one.
-    """
-
-    public: PublicBatch
-    shared: SharedBatch | None
-    piece: Piece | None = None
-    _users: list[Any] = field(default_factory=list)
-
-    def use(self, optimizer: Any) -> None:
-        """Notes that the optimizer makes its step on the batch.
-
-        Raises:
-            GradientError: it made one before; or it is private, and so was another that did.
-        """
-        if self.piece is not None and self.piece.index == 0:
-            self.piece.whole.use(optimizer)
-        if any(user is optimizer or (user.private and optimizer.private) for user in self._users):
-            raise GradientError(
-                "The batch was used for an earlier step: the accounting takes each batch as a "
-                "fresh sample. Take the next one from poisson_batches; for the whole of the data "
-                "(sample_rate=1.0) call vouch_for in each step."
-            )
-        self._users.append(optimizer)
-
-
-@dataclass(frozen=True, eq=False)
 class Version:
-    """A parameter's share as it was, to tell whether it was replaced or changed since.
+    """A tensor's share as it was, to tell whether it was replaced or changed since.
 
-    Cost:
-        One reading of the share, at about 2 GB/s, whenever it is taken or compared.
+    Attributes:
+        share: that it was.
+        state: what torch and CrypTen note of its changes.
+        content: its checksum, one reading at about 2 GB/s.
     """
 
     share: torch.Tensor
-    changes: int
+    state: tuple[Any, ...]
     content: int
 
     @classmethod
-    def of(cls, parameter: Any) -> Self:
+    def of(cls, tensor: Any) -> Self:
         """Returns the present one."""
-        return cls(parameter.share, parameter.share._version, content_of(parameter.share))
+        return cls(tensor.share, _state(tensor), content_of(tensor.share))
 
-    def holds(self, parameter: Any) -> bool:
+    def is_noted(self, tensor: Any) -> bool:
+        """Whether it is the present one as far as changes are noted; nothing is read."""
+        return tensor.share is self.share and _state(tensor) == self.state
+
+    def holds(self, tensor: Any) -> bool:
         """Whether it is still the present one."""
-        share = parameter.share
-        if share is not self.share or share._version != self.changes:
+        return self.is_noted(tensor) and content_of(self.share) == self.content
+
+    def is_same(self, other: "Version | None") -> bool:
+        """Whether the other is of the same share, unchanged in between; nothing is read."""
+        if other is None or self.share is not other.share:
             return False
-        return content_of(share) == self.content
+        return (self.state, self.content) == (other.state, other.content)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,18 +136,9 @@ class LayerUse(StageUse):
         return [self.weight] if self.bias is None else [self.weight, self.bias]
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether inputs and parameters are what they were when the layer was applied.
-
-        Of parameters that is which of them are trained, too.
-        """
-        pairs = zip(self.versions, self.parameters, strict=True)
-        unchanged = all(version.holds(parameter) for version, parameter in pairs)
-        trained = are_trained(self.weight, self.bias) == (
-            self.stage.has_weight,
-            self.stage.has_bias,
-        )
-        return unchanged and trained and provenance_of(self.inputs) is self.origin
+    def is_as_trained(self) -> bool:
+        """Whether the same of its parameters are trained as when it was applied."""
+        return are_trained(self.weight, self.bias) == (self.stage.has_weight, self.stage.has_bias)
 
     def apart(self, weight: torch.Tensor | None, bias: torch.Tensor | None) -> Pairs:
         """Returns the matrix and the bias of each layer of the stage, of shares like a module's."""
@@ -216,22 +153,18 @@ class LayerUse(StageUse):
 
 
 @dataclass(frozen=True, eq=False)
-class Provenance:
+class Provenance(Half):
     """What is known of a tensor of which row j depends on the batch's record j alone.
 
     Attributes:
-        batch: whose rows they are.
-        part: which of its two tensors it was made of.
         uses: the stages that made it, in turn; none for what the batch yielded.
     """
 
-    batch: Batch
-    part: Literal["features", "targets"]
     uses: tuple[StageUse, ...] = ()
 
     def after(self, use: StageUse) -> "Provenance":
         """Returns that of what the stage returned."""
-        return Provenance(self.batch, self.part, (*self.uses, use))
+        return Provenance(self.batch, self.side, (*self.uses, use))
 
     def beside(self, other: "Provenance", outputs: int) -> "Provenance":
         """Returns that of the sum of two tensors: behind what both have in common, two branches.
@@ -245,7 +178,7 @@ class Provenance:
         Raises:
             GradientError: they are of different batches, or use a layer with weights twice.
         """
-        if (other.batch, other.part) != (self.batch, self.part):
+        if (other.batch, other.side) != (self.batch, self.side):
             raise GradientError(
                 f"A sum adds {self} and {other} of another batch, so that its rows depend on two "
                 "records. Add what the model's layers make of one batch."
@@ -263,64 +196,25 @@ class Provenance:
             left, right = right, left
         inputs = next((use.stage.inputs for use in (*left, *right)), outputs)
         fork, turn, join = (StageUse(stage, None) for stage in places(inputs, outputs))
-        return Provenance(self.batch, self.part, (*common, fork, *left, turn, *right, join))
+        return Provenance(self.batch, self.side, (*common, fork, *left, turn, *right, join))
 
     @property
     def layers(self) -> list[LayerUse]:
         """The stages with weights that made it, from input to output."""
         return [use for use in self.uses if isinstance(use, LayerUse)]
 
-    @property
-    def pairs(self) -> Pairs:
-        """The shares of the weight and the bias of each layer of them, as they are now."""
-        return [
-            pair
-            for use in self.layers
-            for pair in use.apart(use.weight.share, None if use.bias is None else use.bias.share)
-        ]
-
-    def network(self, loss: Loss, bias_bits: int) -> Network:
-        """Returns the stages as a network.
-
-        Gradients of networks with convolutions, or of more than two layers, are guarded.
-
-        Raises:
-            ArgumentError: they do not end with a linear layer.
-        """
-        trained = [use.stage for use in self.layers]
-        return Network(
-            stages=tuple(use.stage for use in self.uses),
-            bias_bits=bias_bits,
-            loss=loss,
-            guarded=len(trained) > 2 or any(stage.positions > 1 for stage in trained),
+    def __str__(self) -> str:
+        return (
+            f"the output of stage {len(self.uses)} on a batch" if self.uses else super().__str__()
         )
 
-    def __str__(self) -> str:
-        if self.uses:
-            return f"the output of stage {len(self.uses)} on a batch"
-        return f"the {self.part} of a batch"
 
-
-class _Mark:
-    """Binds a provenance to one tensor's share as it is now, whatever way it may be changed."""
-
-    def __init__(self, tensor: MPCTensor, provenance: Provenance) -> None:
-        self.provenance = provenance
-        self._share: torch.Tensor = tensor.share
-        self._state = _state(tensor)
-
-    def holds(self, tensor: MPCTensor) -> bool:
-        return tensor.share is self._share and _state(tensor) == self._state
-
-
-_marks: MutableMapping[MPCTensor, _Mark] = WeakIdKeyDictionary()
+_marks: MutableMapping[MPCTensor, tuple[Provenance | None, Version]] = WeakIdKeyDictionary()
 
 
 def _state(tensor: MPCTensor) -> tuple[Any, ...]:
-    """Returns what changes when the tensor's value does: torch counts no change through .data."""
     share = tensor.share
-    scale = int(tensor.encoder.scale)
-    return share._version, tensor.ptype, scale, share.shape, content_of(share)
+    return share._version, tensor.ptype, int(tensor.encoder.scale), share.shape
 
 
 def content_of(share: torch.Tensor) -> int:
@@ -330,26 +224,37 @@ def content_of(share: torch.Tensor) -> int:
     return zlib.crc32(share.contiguous().numpy().data)
 
 
-def mark(tensor: MPCTensor, provenance: Provenance) -> MPCTensor:
-    """Returns the tensor, of which the provenance is known until anything changes it."""
-    _marks[tensor] = _Mark(tensor, provenance)
+def mark(tensor: MPCTensor, provenance: Provenance | None) -> MPCTensor:
+    """Returns the tensor, of which the provenance is known until anything changes it.
+
+    None stands for a tensor that a caller vouched for, and that is itself no part of a batch.
+    """
+    _marks[tensor] = provenance, Version.of(tensor)
     return tensor
 
 
-def provenance_of(tensor: MPCTensor) -> Provenance | None:
+def is_spent(tensor: MPCTensor) -> bool:
+    """Whether a caller vouched for the tensor as a sample, whatever was made of it since."""
+    return _marks.get(tensor, ("", None))[0] is None
+
+
+def provenance_of(tensor: MPCTensor, *, read: bool = True) -> Provenance | None:
     """Returns where the tensor comes from; None if that is unknown or it was changed since.
 
-    Cost:
-        One reading of the share, at about 2 GB/s.
+    Args:
+        tensor: the tensor.
+        read: compare the checksum too. Without that, changes through ``.data`` are not found.
     """
-    found = _marks.get(tensor)
-    return found.provenance if found is not None and found.holds(tensor) else None
+    provenance, version = _marks.get(tensor, (None, None))
+    if version is None or not (version.holds if read else version.is_noted)(tensor):
+        return None
+    return provenance
 
 
-def features_of(tensor: MPCTensor) -> Provenance | None:
+def features_of(tensor: MPCTensor, *, read: bool = True) -> Provenance | None:
     """Returns where the tensor comes from if that is the features of a batch."""
-    found = provenance_of(tensor)
-    return found if found is not None and found.part == "features" else None
+    found = provenance_of(tensor, read=read)
+    return found if found is not None and found.side == "features" else None
 
 
 def refusal(name: str, tensor: MPCTensor, wanted: str) -> GradientError:
@@ -371,9 +276,8 @@ def refusal(name: str, tensor: MPCTensor, wanted: str) -> GradientError:
 
 
 def _describe(tensor: MPCTensor) -> str:
-    found = _marks.get(tensor)
-    if found is not None:
-        known = str(found.provenance)
-        return known if found.holds(tensor) else f"changed since it was {known}"
+    provenance, version = _marks.get(tensor, (None, None))
+    if provenance is not None and version is not None:
+        return f"{'' if version.holds(tensor) else 'changed since it was '}{provenance}"
     made_by = getattr(tensor.grad_fn, "name", None)
     return f"the result of {made_by!r}" if made_by else "a tensor of unknown origin"

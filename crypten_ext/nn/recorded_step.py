@@ -1,22 +1,23 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.averaging import Averaging
-from crypten_ext.nn.foresight import StepCost, gradients_of, process_memory, whole_batch_of
+from crypten_ext.nn.batches import whole_batch_of
+from crypten_ext.nn.foresight import StepCost, gradients_of, process_memory
 from crypten_ext.nn.layers.adoption import adopt, layers_of
 from crypten_ext.nn.momentum import Momentum
-from crypten_ext.nn.pieces import Accumulated
-from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
+from crypten_ext.nn.provenance import LayerUse, Pairs, Version, provenance_of, refusal
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.first_party import warn_of_first_party
 from crypten_ext.ring.foreseen import Foreseen
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
+from extensions.network.layers import LayerShape
 from extensions.network.losses import Loss
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
@@ -29,6 +30,7 @@ from extensions.protocols.drift import (
     within_initial_bound,
 )
 from extensions.protocols.optimizer import AdamPlan
+from extensions.protocols.sample import InTurn, SampleFacts
 from extensions.protocols.settings import ScriptTraining
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
@@ -36,6 +38,9 @@ from extensions.runs.manifest import stated, versions
 
 import crypten
 from crypten.mpc import MPCTensor
+
+_KEPT = 16
+"""Plans, of those that optimizers of a process asked for."""
 
 
 class RecordedStep(crypten.optim.Optimizer):
@@ -71,10 +76,10 @@ class RecordedStep(crypten.optim.Optimizer):
         self._compared: frozenset[str] | None = None
         self._momentum = Momentum(model)
         self._iterates = Averaging(model, settings)
-        self._pieces = Accumulated()
+        self._pieces = InTurn()
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
-        self._check_start()
+        self._check_start(self._versions())
 
     def __reduce__(self) -> NoReturn:
         """Raises GradientError: a copy would not be that of a model's backward passes."""
@@ -112,16 +117,17 @@ class RecordedStep(crypten.optim.Optimizer):
         if closure is not None:
             raise ArgumentError("closure", closure, "None", "Call backward() before step().")
         recorded = self._tape.take()
-        self._compare(recorded.origin.batch.public)
         layers, batch = recorded.origin.layers, recorded.origin.batch
-        self._check_coverage(layers)
-        self._check_start()
+        parameters = dict(self._model.named_parameters())
+        self._compare(batch.public, parameters)
+        self._check_coverage(layers, parameters)
+        self._check_start(self._check_unchanged(layers, parameters))
         ring = ring_of(layers[0].weight)
         plan, moving = with_largest_rate(
             self.param_groups[0]["lr"], partial(self._next, ring, recorded)
         )
         self._iterates.check(ring, self._steps)
-        self._pieces.check(batch, plan)
+        self._pieces.check(batch, self._bounds(ring, recorded))
         batch.use(self)
         padding = None if batch.shared is None else batch.shared.padding
         clipped = clipped_sums(ring, recorded.gradients, plan, padding)
@@ -142,7 +148,7 @@ class RecordedStep(crypten.optim.Optimizer):
                 layer.bias.share = layer.bias.share - bias
         self._steps += 1
         self._iterates.after(ring, self._steps)
-        self._note_parameters()
+        self._known = self._versions()
 
     def plan(self, x: Any, y: Any, loss: Loss = "sigmoid") -> StepCost:
         """Returns what a step on such a batch will take; nothing is computed, used or sent.
@@ -200,13 +206,13 @@ class RecordedStep(crypten.optim.Optimizer):
         moved = _by_module(layers, updates)
         return updates, partial(self._momentum.after, plan, layers, moved)
 
-    def _compare(self, public: PublicBatch) -> None:
+    def _compare(self, public: SampleFacts, parameters: Mapping[str, Any]) -> None:
         """Compares settings, model and batch with all parties', once.
 
         Raises:
             GradientError: since then, other parameters are trained.
         """
-        trained = frozenset(n for n, p in self._model.named_parameters() if p.requires_grad)
+        trained = frozenset([name for name, p in parameters.items() if p.requires_grad])
         if self._compared is not None:
             if trained != self._compared:
                 changed = ", ".join(map(repr, sorted(trained ^ self._compared)))
@@ -216,7 +222,7 @@ class RecordedStep(crypten.optim.Optimizer):
                     "ledger goes on from load_state_dict()."
                 )
             return
-        shapes = {name: list(p.size()) for name, p in self._model.named_parameters()}
+        shapes = {name: list(p.size()) for name, p in parameters.items()}
         statement = {
             **stated(self._settings),
             "optimizer": type(self).__name__,
@@ -251,7 +257,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps = int(state["steps"])
         self._drift.restore(state["drift"])
         self._momentum.restore(state["momentum"])
-        self._note_parameters()
+        self._known = self._versions()
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of what steps go on from beside the parameters; secret."""
@@ -262,36 +268,38 @@ class RecordedStep(crypten.optim.Optimizer):
         self._momentum.load_shares(shares)
         self._iterates.load_shares(shares)
 
-    def _note_parameters(self) -> None:
-        """Remembers the parameters, so that any that takes the place of one is told from it."""
-        named = self._model.named_parameters()
-        self._known = {name: Version.of(parameter) for name, parameter in named}
+    def _versions(self) -> dict[str, Version]:
+        """Returns the parameters as they are, to tell any that takes the place of one."""
+        return {name: Version.of(parameter) for name, parameter in self._model.named_parameters()}
 
-    def _is_known(self, name: str, parameter: Any) -> bool:
-        return name in self._known and self._known[name].holds(parameter)
-
-    def _check_start(self) -> None:
+    def _check_start(self, now: dict[str, Version]) -> None:
         """Checks the norms of layers that no step has left behind, if hidden layers need it.
+
+        Args:
+            now: the parameters as they are.
 
         Raises:
             ArgumentError: one is beyond its part of the bound; how many tests of
                 `within_initial_bound` it passes is opened, nothing else.
         """
-        layers = layers_of(self._model)
-        new = [one for one in layers if not all(self._is_known(*part) for part in one.items())]
-        if self.private and len(layers) > 1 and new:
-            shares = [[parameter.share for parameter in one.values()] for one in new]
-            ring, bound = ring_of(next(iter(new[0].values()))), self._settings.max_weight_norm
-            (found,) = ring.open_sum([within_initial_bound(ring, shares, bound)])
-            names = [next(iter(one)).removesuffix(".data").removesuffix(".weight") for one in new]
-            check_start(dict(zip(names, found.tolist(), strict=True)), bound)
-        self._note_parameters()
+        known = {name for name, version in now.items() if version.is_same(self._known.get(name))}
+        if self.private and len(known) < len(now):
+            layers = layers_of(self._model)
+            new = [one for one in layers if not one.keys() <= known]
+            if len(layers) > 1 and new:
+                shares = [[parameter.share for parameter in one.values()] for one in new]
+                ring, bound = ring_of(next(iter(new[0].values()))), self._settings.max_weight_norm
+                (found,) = ring.open_sum([within_initial_bound(ring, shares, bound)])
+                first = [next(iter(one)) for one in new]
+                names = [name.removesuffix(".data").removesuffix(".weight") for name in first]
+                check_start(dict(zip(names, found.tolist(), strict=True)), bound)
+        self._known = now
 
-    def _account(self, public: PublicBatch) -> None:
+    def _account(self, public: SampleFacts) -> None:
         raise NotImplementedError
 
-    def _check_coverage(self, layers: list[LayerUse]) -> None:
-        """Makes sure that the layers are all of the model, and were applied to what they say."""
+    def _check_coverage(self, layers: list[LayerUse], parameters: Mapping[str, Any]) -> None:
+        """Makes sure that the layers are all of the model, and nothing else is."""
         places = [id(parameter) for layer in layers for parameter in layer.parameters]
         reached = set(places)
         if len(reached) < len(places):
@@ -299,39 +307,68 @@ class RecordedStep(crypten.optim.Optimizer):
                 "Two layers have a bias in common, which is not supported: of what moves it, "
                 "momentum keeps one layer's part alone. Give each layer a bias of its own."
             )
-        for name, parameter in self._model.named_parameters():
+        for name, parameter in parameters.items():
             if parameter.requires_grad and id(parameter) not in reached:
                 raise GradientError(
                     f"Parameter {name!r} received no per-example gradient. Every trained parameter "
                     "must belong to a layer that the loss depends on."
                 )
-        if reached - {id(parameter) for parameter in self._model.parameters()}:
+        if not reached <= set(map(id, parameters.values())):
             raise GradientError(
                 "A layer was applied with a weight or bias that is no parameter of the model: the "
                 "step would change it, and nothing is known of it. Use the model's own parameters."
             )
-        if not all(layer.is_unchanged for layer in layers):
-            raise GradientError(
-                "A layer's input or parameters, or which of them are trained (requires_grad), were "
-                "changed between the forward pass and step(). Leave the tensors of a batch, and "
-                "what layers return, as they are."
-            )
+
+    def _check_unchanged(
+        self, layers: list[LayerUse], parameters: Mapping[str, Any]
+    ) -> dict[str, Version]:
+        """Returns the parameters as they are, if they and all inputs are what layers were given."""
+        for layer in layers:
+            if provenance_of(layer.inputs) is not layer.origin:
+                raise refusal("A layer's input", layer.inputs, "what it was in the forward pass")
+        names = {id(parameter): name for name, parameter in parameters.items()}
+        now = {name: Version.of(parameter) for name, parameter in parameters.items()}
+        for layer in layers:
+            pairs = zip(layer.versions, layer.parameters, strict=True)
+            unchanged = [version.is_same(now[names[id(part)]]) for version, part in pairs]
+            if not (all(unchanged) and layer.is_as_trained):
+                raise GradientError(
+                    "A layer's parameters, or which of them are trained (requires_grad), were "
+                    "changed between the forward pass and step(). Leave them as they are."
+                )
+        return now
 
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> StepPlan:
-        settings, origin = self._settings, recorded.origin
-        piece = origin.batch.piece
-        own = settings.expected_batch_size
-        return StepPlan.of(
-            settings,
-            frac_bits=ring.frac_bits,
-            layers=recorded.shapes,
-            rows=origin.layers[0].inputs.size(0) if piece is None else piece.rows,
-            learning_rate=lr,
-            expected_batch_size=origin.batch.public.expected_size if own is None else own,
-            parties=ring.parties,
-            degree=settings.degree,
-            momentum=settings.momentum,
-        )
+        return _plan_of(self._settings, *self._bounds(ring, recorded), lr)
+
+    def _bounds(self, ring: CrypTenRing, recorded: BackwardPass) -> tuple[Any, ...]:
+        """Returns all on which clipped sums depend beside the settings."""
+        batch, own = recorded.origin.batch, self._settings.expected_batch_size
+        expected = batch.public.expected_size if own is None else own
+        return ring.frac_bits, ring.parties, recorded.shapes, batch.rows, expected
+
+
+@lru_cache(_KEPT)
+def _plan_of(
+    settings: ScriptTraining,
+    frac_bits: int,
+    parties: int,
+    layers: tuple[LayerShape, ...],
+    rows: int,
+    expected: float,
+    lr: float,
+) -> StepPlan:
+    return StepPlan.of(
+        settings,
+        frac_bits=frac_bits,
+        layers=layers,
+        rows=rows,
+        learning_rate=lr,
+        expected_batch_size=expected,
+        parties=parties,
+        degree=settings.degree,
+        momentum=settings.momentum,
+    )
 
 
 def _by_module(layers: list[LayerUse], updates: Pairs) -> Pairs:

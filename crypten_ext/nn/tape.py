@@ -1,19 +1,27 @@
 """What one backward pass leaves for the optimizer: each layer's inputs and deltas, no gradients."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import torch
 
-from crypten_ext.nn.provenance import Provenance
+from crypten_ext.nn.provenance import Pairs, Provenance, apart
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import GradientError
+from extensions.network.chain import Network
 from extensions.network.layers import LayerGradient, LayerShape, guard_shifts
 from extensions.network.losses import Loss
 from extensions.network.passes import Trace
+from extensions.network.stages.stage import Stage
+from extensions.network.stages.trained import Trained
+
+_KEPT = 16
+"""Networks, of those that models of a process were applied as."""
 
 
-class Bounds(Protocol):
+class Bounds(Hashable, Protocol):
     """What the bounds of a model depend on, of an optimizer's settings."""
 
     @property
@@ -78,17 +86,12 @@ class Tape:
             GradientError: as `record`.
         """
         self._check_free()
-        bounds = self._bounds
-        network = origin.network(loss, bounds.bias_bits)
-        shapes = network.shapes(
-            max_feature_norm=origin.batch.public.feature_norm,
-            max_weight_norm=bounds.max_weight_norm,
-            max_grad_norm=bounds.max_grad_norm,
-        )
+        network = _network(tuple(use.stage for use in origin.uses), loss, self._bounds.bias_bits)
+        shapes = _shapes(network, origin.batch.public.feature_norm, self._bounds)
         trace = Trace(
             ring=ring,
             network=network,
-            parameters=origin.pairs,
+            parameters=_pairs(origin),
             kept=[use.kept for use in origin.uses],
             logits=deltas,
         )
@@ -137,3 +140,35 @@ class Tape:
             raise GradientError("step() was called without backward(): there is no gradient.")
         recorded, self._recorded, self._used = self._recorded, None, True
         return recorded
+
+
+@lru_cache(_KEPT)
+def _network(stages: tuple[Stage, ...], loss: Loss, bias_bits: int) -> Network:
+    """Returns stages as a network.
+
+    Gradients of networks with convolutions, or of more than two layers, are guarded.
+
+    Raises:
+        ArgumentError: they do not end with a linear layer.
+    """
+    trained = [stage for stage in stages if isinstance(stage, Trained)]
+    guarded = len(trained) > 2 or any(stage.positions > 1 for stage in trained)
+    return Network(stages=stages, bias_bits=bias_bits, loss=loss, guarded=guarded)
+
+
+@lru_cache(_KEPT)
+def _shapes(network: Network, feature_norm: float, bounds: Bounds) -> tuple[LayerShape, ...]:
+    return network.shapes(
+        max_feature_norm=feature_norm,
+        max_weight_norm=bounds.max_weight_norm,
+        max_grad_norm=bounds.max_grad_norm,
+    )
+
+
+def _pairs(origin: Provenance) -> Pairs:
+    """Returns the shares of the weight and bias of each layer that made it, as they are now."""
+    return [
+        pair
+        for use in origin.layers
+        for pair in apart(use.stage, use.weight.share, None if use.bias is None else use.bias.share)
+    ]

@@ -96,7 +96,7 @@ class Sample:
         self._users.append(optimizer)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Half:
     """The features or the targets of a sample.
 

@@ -13,6 +13,7 @@ from crypten_ext.nn.layers.autograd import FUNCTIONS, is_recorded
 from crypten_ext.nn.provenance import (
     LayerUse,
     Provenance,
+    SharedBatch,
     StageUse,
     Version,
     apart,
@@ -163,7 +164,7 @@ def _rows(ring: CrypTenRing, x: MPCTensor, origin: Provenance, stage: Trained) -
     That is the owners' where there is one. A further pass over the same rows opens them anew.
     """
     rows: torch.Tensor = x.share.reshape(x.size(0), -1)
-    shared = origin.batch.shared
+    shared: SharedBatch | None = origin.batch.shared
     if not isinstance(stage, Linear) or shared is None or origin.uses or shared.features.is_used:
         return rows
     return shared.features
@@ -175,7 +176,7 @@ def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
     Raises:
         GradientError: from no batch, or by other layers than the model's, each once.
     """
-    origin = features_of(x)
+    origin = features_of(x, read=False)
     if origin is None or any(use.tape is not layer.tape for use in origin.layers):
         raise refusal(
             f"The input of layer {layer.name!r}",
