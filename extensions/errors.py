@@ -29,7 +29,7 @@ class ArgumentError(PeaError, ValueError):
     Attributes:
         code: what kind of error it is, a key of `extensions.sentences.SENTENCES`.
         argument: which one; several are joined by ", ".
-        value: what was given.
+        value: what was given, or what it is in words.
         rule: what it must be: a text, or one of `extensions.rules`. Other arguments stand in
             braces: ``{delta}``, ``{init=local}``.
         hint: what to do; likewise.

@@ -9,16 +9,18 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
+_MUST = "{argument} must be {rule}, not {value}."
+
 SENTENCES = {
-    "value": "{argument} = {value}: must be {rule}.",
-    "range": "{argument} = {value}: must be {rule}.",
-    "choice": "{argument} = {value}: must be {rule}.",
-    "type": "{argument} = {value}: must be {rule}.",
-    "shape": "{argument} = {value}: must be {rule}.",
-    "file": "{argument} = {value}: must be {rule}.",
-    "missing": "{argument} = {value}: must be given{rule}.",
-    "conflict": "{argument} = {value}: must be left out{rule}.",
-    "data": "{argument} = {value}: must be {rule}.",
+    "value": _MUST,
+    "range": _MUST,
+    "choice": _MUST,
+    "type": _MUST,
+    "shape": _MUST,
+    "file": _MUST,
+    "missing": "{argument} must be given{rule}.",
+    "conflict": "{given} cannot be given{rule}.",
+    "data": "{argument}: {value} must be {rule}.",
     "privacy": "Choose how private the run is: {rule}.",
     # What was typed.
     "unknown-command": "{value} is no command of {rule}.",
@@ -27,7 +29,7 @@ SENTENCES = {
     "no-value": "{argument} needs a value.",
     "flag-value": "{argument} is a flag and takes no value. Give it alone, or leave it out.",
     "doubled": "{argument} is given twice. Give it once.",
-    "not-a-number": "{argument} must be {rule}, not {value}.",
+    "not-a-number": _MUST,
     "stray": "{value} belongs to no option of {rule}.",
     "key": "{argument}: {value} is no option of this command.",
     "needs": "{argument} needs {rule}.",
@@ -39,6 +41,9 @@ SENTENCES = {
     "would be forgotten. Choose another path.",
 }
 """By code. A rule says what the value must be; of "missing" and "conflict" with what."""
+
+_IN_WORDS = ("type", "shape", "data")
+"""Codes whose texts as values are names of types, sizes and places, not what somebody typed."""
 
 _MARK = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 _BARE = re.compile(r"-?[\d.]+(e-?\d+)?|True|False|None")
@@ -72,13 +77,22 @@ def sentence(error: Fields, spell: Spell = in_python) -> str:
         spell: how its reader types arguments.
     """
     rule = spelled(str(error.rule), spell)
+    argument = ", ".join(spell(name, None) for name in error.argument.split(", "))
+    value = error.value
     words = {
-        "argument": ", ".join(spell(name, None) for name in error.argument.split(", ")),
-        "value": repr(error.value),
+        "argument": argument,
+        "given": spell(argument, str(value)) if isinstance(value, str | int | float) else argument,
+        "value": _shown(value, error.code),
         "rule": f" {rule}" if rule and error.code in ("missing", "conflict") else rule,
     }
     said = SENTENCES[error.code].format(**words)
     return f"{said} {spelled(error.hint, spell)}".rstrip()
+
+
+def _shown(value: Any, code: str) -> str:
+    """Returns a value as it is shown: in quotation marks only what somebody may have typed."""
+    words = isinstance(value, str) and (code in _IN_WORDS or " " in value.strip())
+    return repr(value)[1:-1] if words else repr(value)
 
 
 def spelled(text: str, spell: Spell = in_python) -> str:
