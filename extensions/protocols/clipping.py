@@ -27,6 +27,8 @@ NORM = Between(2.0**-16, 2.0**16, words="between 2^-16 and 2^16", hint="Rescale 
 PADDING_BITS = SAFE_BITS
 """A ratio to which 2^PADDING_BITS is added has factor 0, whatever its fractional bits are."""
 
+_KEPT = 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClipPlan:
@@ -151,23 +153,7 @@ def unrounded_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Sh
     f fractional bits. An octave begins two ulp of those below its power of two, so that what is
     rounded up does not leave it at its end; for what lies below its beginning see `one_sided`.
     """
-    f, h = plan.frac_bits, plan.scale_bits
-    end = min(plan.live_bits, PADDING_BITS - shift)
-    window = range(f, end)
-    margin = 2 if shift else 0
-    starts = [(1 << t) - margin << shift for t in window]
-    pad, out_bits = plan.live_bits - 1, f + plan.factor_shift
-    roots = [inverse_root_of_power(t + 1 - f, h) for t in window]
-    selected = ring.select(
-        r,
-        [0, *starts, 1 << (end + shift)],
-        [
-            _by_octave([0, *(1 << (pad - t) for t in window)]),
-            _by_octave([0, *(root << (pad - t) for t, root in zip(window, roots, strict=True))]),
-        ],
-        [_by_octave([1 << out_bits, *(_constant(plan, t + 1 - f, out_bits) for t in window)])],
-        shift,
-    )
+    selected = ring.select(r, *_tables(plan, shift), shift)
     bx, sbx = selected.products
     if shift:
         normaliser, scaled = selected.slopes
@@ -175,6 +161,27 @@ def unrounded_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Sh
     shifts = plan.live_bits - plan.U_BITS, plan.live_bits
     (constant,) = selected.constants
     return _times_polynomial(ring, (bx, sbx), shifts, plan) + constant
+
+
+@functools.lru_cache(_KEPT)
+def _tables(plan: ClipPlan, shift: int) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """Returns the thresholds of the selection, its slopes, and its constants."""
+    f, h = plan.frac_bits, plan.scale_bits
+    end = min(plan.live_bits, PADDING_BITS - shift)
+    window = range(f, end)
+    margin = 2 if shift else 0
+    starts = [(1 << t) - margin << shift for t in window]
+    pad, out_bits = plan.live_bits - 1, f + plan.factor_shift
+    roots = [inverse_root_of_power(t + 1 - f, h) for t in window]
+    constants = [_constant(plan, t + 1 - f, out_bits) for t in window]
+    return (
+        [0, *starts, 1 << (end + shift)],
+        [
+            _by_octave([0, *(1 << (pad - t) for t in window)]),
+            _by_octave([0, *(root << (pad - t) for t, root in zip(window, roots, strict=True))]),
+        ],
+        [_by_octave([1 << out_bits, *constants])],
+    )
 
 
 def _by_octave(values: Sequence[int]) -> list[int]:
