@@ -38,7 +38,7 @@ def check_label(name: str, value: float, classes: int = LABELS) -> None:
     """Raises ArgumentError, without the label, unless it is below the number of classes."""
     if not value < classes:
         advice = "Number the classes from 0 on, and drop records whose class is unknown."
-        raise ArgumentError(name, "one beyond all classes", f"a label below {classes}", advice)
+        raise ArgumentError(name, "one beyond all classes", f"below {classes}", advice)
 
 
 def check_seconds(name: str, value: float) -> None:
@@ -113,7 +113,7 @@ def check_together(name: str, value: object, other: str, others: object) -> None
     if (value is None) != (others is None):
         given, missing = (other, name) if value is None else (name, other)
         shown = str(others if value is None else value)
-        raise ArgumentError(given, shown, f"given with --{missing}")
+        raise ArgumentError(given, shown, f"{{{missing}}}", code="needs")
 
 
 def check_writable(name: str, path: Path, *, folder: bool = False) -> None:

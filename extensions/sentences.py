@@ -20,6 +20,8 @@ SENTENCES = {
     "file": _MUST,
     "missing": "{argument} must be given{rule}.",
     "conflict": "{given} cannot be given{rule}.",
+    "either": "Give {rule}.",
+    "fixed": "{argument} cannot be changed: {rule}.",
     "data": "{argument}: {value} must be {rule}.",
     "privacy": "Choose how private the run is: {rule}.",
     # What was typed.

@@ -42,8 +42,8 @@ def program(link: Link, launcher: int, command: Sequence[str]) -> list[str]:
         ArgumentError: this process runs on such a network itself.
     """
     if outer := current():
-        rule = f"asked for outside a network, not on {outer['profile']!r}"
-        hint = "What makes its own network is run outside any."
+        rule = "asked for outside a network"
+        hint = f"This is on {outer['profile']!r}. What makes its own network is run outside any."
         raise ArgumentError("network", link.profile, rule, hint)
     path = [entry or os.getcwd() for entry in sys.path]
     code = f"import sys; sys.path = {path!r}; from benchmarks.network import inside; inside.main()"

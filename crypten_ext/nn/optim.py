@@ -130,9 +130,9 @@ class DPSGD(RecordedStep):
         raise ArgumentError(
             f"{type(self).__name__}.ledger",
             type(ledger).__name__,
-            "left as it is",
-            "Two optimizers with one ledger would load each other's steps. Add what another one "
-            "spent to this one's: optimizer.ledger.add(other.ledger).",
+            "two optimizers with one ledger would load each other's steps",
+            "Add what another one spent to this one's: optimizer.ledger.add(other.ledger).",
+            code="fixed",
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class _Said:
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             advice = "Both sides must have the same version."
             raise ArgumentError(
-                "terms", "malformed", "what the other side states", advice
+                "terms", "malformed", "in the form of this version", advice
             ) from error
         return cls(**values)
 

@@ -300,12 +300,13 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         raise ArgumentError(
             "dealer, material",
             (meeting.dealer, None if material is None else str(material)),
-            "one of them given with {provider=dealer}, {material} or nothing with "
-            "{provider=parties}, and none with another",
+            "{dealer} or {material} with {provider=dealer}, {material} or nothing with "
+            "{provider=parties}, and neither with another",
             "Start `pea dealer` on a host that holds no data and name it (with tls:// in the "
             "federation, by `pea federation`), or have it `pea prepare` the run. Without a dealer, "
             "have the parties make all tuples: {provider=parties}; or accept that party 0 sees "
             "everything: {provider=tfp}.",
+            code="either",
         )
 
 

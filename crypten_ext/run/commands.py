@@ -109,7 +109,10 @@ def dealer(
             raise ArgumentError(name, str(given), "{federation}", code="needs")
     if bind is None or parties is None:
         raise ArgumentError(
-            "bind, parties", (bind, parties), "both given, or {federation} and {key} instead"
+            "bind, parties",
+            (bind, parties),
+            "{bind} and {parties}, or {federation} and {key}",
+            code="either",
         )
     host, port = check_address("bind", bind)
     check_parties(parties, 2)

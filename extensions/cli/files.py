@@ -119,10 +119,10 @@ def _check_kind(argument: str, key: str, value: Any, leaf: Leaf) -> None:
     """Raises ArgumentError unless the value is of the kind that the option takes."""
     if isinstance(value, list) != leaf.repeats:
         rule = 'a list, such as ["A", "B"]' if leaf.repeats else "one value, not a list"
-        raise ArgumentError(argument, key, rule, code="type")
+        raise ArgumentError(argument, key, rule, code="data")
     if isinstance(value, bool) != leaf.is_flag:
         rule = "true or false" if leaf.is_flag else "a value, not true or false"
-        raise ArgumentError(argument, f"{key} = {str(value).lower()}", rule, code="type")
+        raise ArgumentError(argument, f"{key} = {str(value).lower()}", rule, code="data")
 
 
 def options_of(typed: Typed) -> dict[str, Any]:

@@ -123,8 +123,8 @@ def check_records(
         finite = np.isfinite(x[block].astype(np.float64))
         if not finite.all():
             row, column = np.argwhere(~finite)[0].tolist()
-            advice = f"Look at row {block.start + row}, column {column}; impute or drop it."
-            raise ArgumentError("features", "NaN or infinity", "finite", advice, code="data")
+            place = f"row {block.start + row}, column {column}"
+            raise ArgumentError("features", place, "finite", "Impute or drop it.", code="data")
     targets = encode_targets(labels, len(x), frac_bits=frac_bits, classes=classes)
     return OwnRecords(
         features=encode_features(x, frac_bits, max_feature_norm),
@@ -164,7 +164,7 @@ def encode_targets(
             continue
         targets = y[block].astype(np.float64)
         if not ((targets >= 0.0) & (targets <= 1.0)).all():
-            raise ArgumentError("labels", "targets outside their range", "in [0, 1]", code="data")
+            raise ArgumentError("labels", "targets", "in [0, 1]", code="data")
         encoded[block] = encode(targets, frac_bits, name="labels")
     return encoded
 
@@ -193,9 +193,9 @@ def encode_features(
         row = int(norms.argmax())
         raise ArgumentError(
             "features",
-            f"a row of norm above {max_feature_norm:g}",
-            f"rows of norm at most max_feature_norm = {max_feature_norm:g}",
-            f"Look at row {row}; rescale the rows or declare a larger bound.",
+            f"row {row}",
+            f"of norm at most max_feature_norm = {max_feature_norm:g}",
+            "Rescale the rows or declare a larger bound.",
             code="data",
         )
     return encoded
@@ -232,7 +232,7 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 
     if wrong.any():
         row = first + int(np.argmax(wrong))
         allowed = f"an integer in 0..{classes - 1}"
-        raise ArgumentError("labels", f"that of row {row}", allowed, code="data")
+        raise ArgumentError("labels", f"row {row}", allowed, code="data")
 
 
 def check_sample_rate(sample_rate: float) -> float:

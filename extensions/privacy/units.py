@@ -24,7 +24,7 @@ def check_units(units: npt.NDArray[np.int64], records: int, rows_per_unit: int) 
         raise ArgumentError("units", units.shape, f"({records},), one a record", code="shape")
     most = np.unique(units, return_counts=True)[1].max()
     if most > rows_per_unit:
-        allowed = f"persons with at most {{rows_per_unit={rows_per_unit}}}"
+        allowed = f"one with at most {{rows_per_unit={rows_per_unit}}}"
         advice = "Leave further ones out."
         raise ArgumentError("units", f"a person with {most} records", allowed, advice, code="data")
 

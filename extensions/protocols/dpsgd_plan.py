@@ -186,8 +186,8 @@ class StepPlan(Noise):
                 "learning_rate",
                 self.learning_rate,
                 "such that learning_rate / expected_batch_size is in "
-                f"2^{self.factor_bits + 10 - most} .. 2^{self.factor_bits + 9 - least}, not "
-                f"{self.learning_rate / self.expected_batch_size:.3g}",
+                f"2^{self.factor_bits + 10 - most}..2^{self.factor_bits + 9 - least}",
+                f"It is {self.learning_rate / self.expected_batch_size:.3g}.",
             )
 
     @functools.cached_property
@@ -399,8 +399,8 @@ class StepPlan(Noise):
             raise ArgumentError(
                 "learning_rate",
                 self.learning_rate,
-                f"such that {steps} steps move weights by {allowed:g} at most, not {moved:.4g}",
-                "Lower it, raise max_weight_norm, or train for fewer steps.",
+                f"such that {steps} steps move weights by {allowed:g} at most",
+                f"They may move by {moved:.4g}. Lower it, raise max_weight_norm, or train less.",
             )
 
     @property

@@ -92,7 +92,7 @@ def initialize(
         return average(ring, local, counts_of(records, weighting))
     tried = candidates(ring, strategy, local, records, start=start, weighting=weighting)
     if not held_out:
-        raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
+        raise ArgumentError("held_out", None, "to try candidates on", code="missing")
     each = (misses(ring, tried, x, targets, activations) for x, targets in held_out)
     return best(ring, tried, functools.reduce(operator.add, each))
 

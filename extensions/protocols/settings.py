@@ -220,7 +220,7 @@ class Privacy(Noise):
     noise_multiplier_init: Annotated[float | None, NOT_NEGATIVE] = None
     whiten_share: Annotated[
         float | None,
-        Between(0.0, 1.0, above=True, below=True, words=f"in (0, 1); {SHARE} is usual"),
+        Between(0.0, 1.0, above=True, below=True, hint=f"{SHARE} is usual."),
     ] = None
     noise_multiplier_whiten: Annotated[float | None, NOT_NEGATIVE] = None
 

@@ -167,7 +167,7 @@ class Federation:
 def _member(row: Any, path: Path) -> Member:
     names = {field.name for field in fields(Member)}
     if not isinstance(row, dict) or not {"name", "role", "fingerprint"} <= set(row) <= names:
-        allowed = "of members with " + ", ".join(sorted(names))
+        allowed = "a file of members with " + ", ".join(sorted(names))
         raise ArgumentError("federation", str(path), allowed, code="file")
     if wrong := [name for name, value in row.items() if not isinstance(value, str)]:
         raise ArgumentError(wrong[0], row[wrong[0]], "text in quotation marks", code="type")

@@ -31,8 +31,8 @@ def arguments_of(
     }
     for name, value in given.items():
         if name not in owners[chosen]:
-            others = " or ".join(other for other, names in owners.items() if name in names)
-            rule, hint = f"with {{{option}={chosen}}}", f"It belongs to {{{option}={others}}}."
+            others = [f"{{{option}={one}}}" for one, names in owners.items() if name in names]
+            rule, hint = f"with {{{option}={chosen}}}", f"It belongs to {' or '.join(others)}."
             raise ArgumentError(name, value, rule, hint, code="conflict")
     return given
 

@@ -39,7 +39,7 @@ class RandomDropOuts:
 
     def __init__(self, protocol: str, rate: float, clients: int, seed: int) -> None:
         if not 0.0 <= rate < 1.0:
-            raise ArgumentError("drop_out", rate, "at least 0, below 1")
+            raise ArgumentError("drop_out", rate, "in [0, 1)")
         self._stages = _STAGES[protocol]
         self._rate = rate
         self._clients = clients

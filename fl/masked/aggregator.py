@@ -191,7 +191,7 @@ class MaskedAggregator(Aggregator):
             hint = "Take more clients, or a higher {threshold}."
             if self.graph is None or siding == self.colluders:
                 raise ArgumentError("colluders", siding, rule, hint, code="range")
-            rule = f"a share of {rule}, and not {siding}"
+            rule = f"a share of {rule}"
             raise ArgumentError("corrupt", self.graph.corrupt, rule, hint, code="range")
 
     def check_weights(self, weights: Collection[int]) -> None:

@@ -29,7 +29,7 @@ def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -
             "lanes",
             lanes,
             f"such that a sum of {len(weights)} clients of total weight {sum(weights)} fits "
-            f"{width} bits, and not 2^{math.log2(largest) + 1:.1f}",
+            f"{width} bits",
             "Lower {lanes}, {frac_bits} or the range, or take equal weights or 64 bits.",
             code="range",
         )

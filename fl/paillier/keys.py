@@ -71,9 +71,9 @@ class PrivateKey:
     def __post_init__(self) -> None:
         p, q = self.p, self.q
         if p == q or not (gmpy2.is_prime(p) and gmpy2.is_prime(q)):
-            raise ArgumentError("p, q", "not shown", "two different primes")
+            raise ArgumentError("p, q", "those given", "two different primes")
         if gmpy2.gcd(mpz(p) * q, (mpz(p) - 1) * (q - 1)) != 1:
-            raise ArgumentError("p, q", "not shown", "so that gcd(p q, (p - 1) (q - 1)) is 1")
+            raise ArgumentError("p, q", "those given", "such that gcd(p q, (p - 1) (q - 1)) is 1")
 
     @cached_property
     def public(self) -> PublicKey:

@@ -89,7 +89,7 @@ class Packing:
         """
         if values.size and max(-int(values.min()), int(values.max())) > self.limit:
             rule = f"within +-{self.limit}"
-            raise ArgumentError("values", "out of range", rule, code="range")
+            raise ArgumentError("values", "one beyond", rule, code="range")
         bits, count = self.slot_bits, self.count(values.size)
         padded = np.zeros(count * self.slots, dtype=np.int64)
         padded[: values.size] = values

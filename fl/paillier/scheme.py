@@ -42,7 +42,7 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
         r = _unit(n)
     elif not 0 < (r := _whole("r", r)) < n or gmpy2.gcd(r, n) != 1:
         rule = "in 1..n - 1, without a common divisor with n"
-        raise ArgumentError("r", "out of range", rule, code="range")
+        raise ArgumentError("r", "one beyond", rule, code="range")
     square = public.n_squared
     return int((1 + n * mpz(plaintext)) * gmpy2.powmod(r, n, square) % square)
 

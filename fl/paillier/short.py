@@ -88,7 +88,7 @@ class ShortRandomness:
         n, square = self.public.n, self.public.n_squared
         if not isinstance(plaintext, int) or not 0 <= plaintext < n:
             rule = "an integer in 0..n - 1"
-            raise ArgumentError("plaintext", "out of range", rule, code="range")
+            raise ArgumentError("plaintext", "one beyond", rule, code="range")
         ciphertext = 1 + n * mpz(plaintext)
         for row, byte in zip(self._table, secrets.token_bytes(len(self._table)), strict=True):
             ciphertext = ciphertext * row[byte] % square

@@ -148,8 +148,8 @@ class LocalDPSGD:
                     if not usual:  # labels which other losses take
                         continue
                     kinds = f"outputs of shape {tuple(whole.shape)} and labels of type {y.dtype}"
-                    rule = f"one that takes {kinds}: {error}"
-                    raise ArgumentError("loss", name, rule, code="type") from error
+                    rule = f"one that takes {kinds}"
+                    raise ArgumentError("loss", name, rule, f"{error}", code="type") from error
                 if not fits:
                     rule = "the mean or the sum of what it is of each record, to be one for each"
                     hint = (

@@ -75,7 +75,7 @@ class FixedPoint:
                 "frac_bits",
                 self.frac_bits,
                 f"such that {len(weights)} clients of total weight {sum(weights)} in the range "
-                f"+-{self.clip:g} stay within {self.bits} bits, and not 2^{math.log2(largest):.1f}",
+                f"+-{self.clip:g} stay within {self.bits} bits",
                 "Lower {frac_bits}, the range or the number of clients, or take equal weights or "
                 "64 bits.",
                 code="range",

@@ -46,9 +46,10 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
             pairs = [whole[i] for i in range(len(whole))] or [((), ())]
             x, y = (torch.stack(list(map(_tensor, part))) for part in zip(*pairs, strict=True))
     except (TypeError, ValueError, RuntimeError) as error:
-        rule = f"a data set of pairs, or a pair (records, labels), of numbers: {error}"
+        rule = "a data set of pairs, or a pair (records, labels), of numbers"
         hint = (
-            "All records have one shape, and so have all labels; fl.tokens makes integers of texts."
+            "All records have one shape, and so have all labels; fl.tokens makes integers of "
+            f"texts. {error}"
         )
         raise ArgumentError(name, _kind_of(records), rule, hint, code="type") from error
     rows, labels = (len(part) if part.numel() and part.ndim else 0 for part in (x, y))

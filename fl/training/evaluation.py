@@ -58,7 +58,7 @@ def evaluate(
             found[name] = float(metric(whole, y))
         except (TypeError, ValueError, RuntimeError) as error:
             which = f"metrics[{name!r}]"
-            raise ArgumentError(which, str(error), "one number", code="type") from error
+            raise ArgumentError(which, "another", "one number", f"{error}", code="type") from error
     return found
 
 
@@ -77,8 +77,8 @@ def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> boo
         return ACCURACY in evaluate(model, x[:ROWS], y[:ROWS], loss, {})
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         shown = f"{y.dtype} of shape {tuple(y.shape)}"
-        rule = f"what the loss takes with the model's outputs: {error}"
-        raise ArgumentError(f"labels of {name}", shown, rule, code="data") from error
+        rule, hint = "what the loss takes with the model's outputs", f"{error}"
+        raise ArgumentError(f"labels of {name}", shown, rule, hint, code="data") from error
 
 
 class Tests:
@@ -111,7 +111,7 @@ class Tests:
         if len(set(classes.values())) > 1:
             those = [client for client, numbered in classes.items() if not numbered]
             rule = "of labels that number classes for all clients, or for none"
-            raise ArgumentError("own_tests", f"others for clients {those}", rule, code="data")
+            raise ArgumentError("own_tests", f"those of clients {those}", rule, code="data")
         self._test = None if test_set is None else found.pop(0)
         self._own = dict(zip(own, found, strict=True))
         self._model = model

@@ -134,8 +134,8 @@ def check_single(model: nn.Module, x: Tensor, name: str) -> None:
         try:
             trained(two[:1])
         except Exception as error:
-            rule = f"2 or more with this model: {error}"
-            hint = "Take {drop_last=True}, larger steps and clients, or GroupNorm."
+            rule = "2 or more with this model"
+            hint = f"Take {{drop_last=True}}, larger steps and clients, or GroupNorm. {error}"
             fewest = f"fewest records in a step of {name}"
             raise ArgumentError(fewest, 1, rule, hint, code="range") from error
 
@@ -164,8 +164,8 @@ def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"
-        rule = f"what the model takes: {error}"
         hint = "Integers stay integers: give floating-point numbers to a model that needs them."
-        raise ArgumentError(name, given, rule, hint, code="shape") from error
+        hint = f"{hint} {error}"
+        raise ArgumentError(name, given, "what the model takes", hint, code="shape") from error
     finally:
         model.train(training)

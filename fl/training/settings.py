@@ -151,7 +151,7 @@ class RunSettings:
             rule = "functions of outputs and labels, by name"
             raise ArgumentError("metrics", self.metrics, rule, code="type")
         if wrong := {"loss", "accuracy"} & set(self.metrics):
-            raise ArgumentError("metrics", sorted(wrong), "other names: these are there already")
+            raise ArgumentError("metrics", sorted(wrong), "other names", "These are there already.")
         self.training = self._training()
 
     def _check_choice(self, name: str, wanted: str, user: str) -> None:

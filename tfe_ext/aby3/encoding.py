@@ -21,8 +21,9 @@ class Constant(FixedpointConfig):
             raise ArgumentError(
                 f"fixedpoint_config.{name}",
                 value,
-                f"left at {vars(self)[name]}, as shares and graphs depend on it",
+                "shares and graphs depend on it",
                 "Make another protocol: tfe_ext.ABY3(fixedpoint_config=...).",
+                code="fixed",
             )
         super().__setattr__(name, value)
 

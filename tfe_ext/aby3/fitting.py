@@ -51,7 +51,7 @@ def fitting(scaled: Any, frac_bits: int) -> Any:
 def _refusal(whose: str, columns: Any, frac_bits: int) -> ArgumentError:
     return ArgumentError(
         f"input of {whose}",
-        f"{_WRONG} in columns {columns.tolist()}",
+        f"columns {columns.tolist()}",
         f"finite, and below 2^{_LARGEST - frac_bits} in magnitude",
         "Impute or rescale these columns.",
         code="data",

@@ -110,8 +110,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
             raise ArgumentError(
                 f"ABY3.{name}",
                 type(value).__name__,
-                "left as it is, as shares and graphs depend on it",
+                "shares and graphs depend on it",
                 "Make another protocol: tfe.set_protocol(tfe_ext.ABY3(...)).",
+                code="fixed",
             )
         super().__setattr__(name, value)
 

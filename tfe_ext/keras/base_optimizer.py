@@ -62,8 +62,9 @@ class Optimizer:
             raise ArgumentError(
                 f"{type(self).__name__}.{name}",
                 type(value).__name__,
-                f"left as it is; what can be set is {', '.join(_attributes(type(self)))}",
+                f"what can be is {', '.join(_attributes(type(self)))}",
                 f"Make another optimizer, compile the model with it, and {GO_ON}",
+                code="fixed",
             )
         super().__setattr__(name, value)
 
@@ -84,8 +85,8 @@ class Optimizer:
             name = argument_of(field.name)
             before, value = getattr(self._settings, field.name), getattr(settings, field.name)
             if value != before and name not in own:
-                rule = f"{before}: {type(self).__name__} has no such argument"
-                raise ArgumentError(name, value, rule)
+                hint = f"{type(self).__name__} has no such argument."
+                raise ArgumentError(name, value, f"{before}", hint)
         self._drift = self._drift.within(settings.max_weight_norm)
         self._settings = settings
 

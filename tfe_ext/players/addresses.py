@@ -37,7 +37,7 @@ def read_players(file: str | Path) -> "OrderedDict[str, str]":
     for name, address in players.items():
         check_address(f"players[{name!r}]", address)
     if len(set(players.values())) < len(players):
-        allowed = "without an address that occurs twice"
+        allowed = "a file in which no address occurs twice"
         raise ArgumentError("players", str(file), allowed, code="file")
     return players
 

@@ -101,7 +101,7 @@ def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals
     biases = [arrays[f"bias_{i}"].shape for i in range(len(given))]
     if tuple(given) != shapes or biases != [shape[:1] for shape in given]:
         allowed = f"weights of the model's layers, {list(shapes)}"
-        raise ArgumentError("init", f"a file of weights of shapes {given}", allowed, code="shape")
+        raise ArgumentError("init", f"those of shapes {given}", allowed, code="shape")
     return [(arrays[f"weight_{i}"], arrays[f"bias_{i}"]) for i in range(len(given))]
 
 

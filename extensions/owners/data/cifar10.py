@@ -94,7 +94,7 @@ def _read_strips(folder: Path) -> RawSplit:
                 raise broken(path.name, allowed) from error
         y = _read_labels(folder / "labels.npz", f"y_{part}")
         if sum(map(len, strips)) != len(y):
-            raise broken(str(folder), f"as many {part} images as labels")
+            raise broken(str(folder), f"a folder with as many {part} images as labels")
         parts |= {f"{part}_x": np.concatenate(strips), f"{part}_y": y}
     return RawSplit(**parts)
 

@@ -133,13 +133,13 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
             code="shape",
         )
     if len(arrays["train_x"]) == 0:
-        raise unusable(f"{path}: no rows in train_x", "at least one record to train on")
+        raise unusable(f"{path}: train_x", "of at least one record")
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0][0])
-            allowed = "finite numbers"
+            allowed = "finite"
             advice = "Impute them by a public rule, or drop the record."
-            raise unusable(f"{path}: {name}, row {row}, which has NaN or infinity", allowed, advice)
+            raise unusable(f"{path}: {name}, row {row}", allowed, advice)
     if kind not in kinds:
         allowed = f"a file of the kind {' or '.join(kinds)}"
         advice = "Turn images and texts into features first: `pea features`, or {features}."

@@ -46,7 +46,7 @@ def read_mnist(folder: Path | None, download: bool) -> RawSplit:
     for part, (images, labels) in MNIST_FILES.items():
         x, y = _read_idx(folder, images, 3), _read_idx(folder, labels, 1)
         if len(x) != len(y):
-            raise broken(str(folder), "images and labels of equal number")
+            raise broken(str(folder), "a folder with as many images as labels")
         parts |= {f"{part}_x": x, f"{part}_y": y.astype(np.int64)}
     return RawSplit(**parts)
 

@@ -237,7 +237,7 @@ def in_order_of(own: TableRecords, columns: Sequence[str], path: Path) -> TableR
     """
     for name in sorted(set(own.columns) ^ set(columns)):
         given = f"{path.name}, which {'has' if name in own.columns else 'lacks'} column {name}"
-        raise unusable(given, "tables of one width and the same columns")
+        raise unusable(given, "a table of the same columns as the others")
     places = [own.columns.index(name) for name in columns]
     return TableRecords(x=own.x[:, places], labels=own.labels, columns=tuple(columns))
 

@@ -212,7 +212,7 @@ def refuse_missing(name: str, cells: Cells, advice: str) -> None:
     Raises:
         ArgumentError: one has none; it is named.
     """
-    refuse(name, _where(is_missing, cells), "there: it is missing", advice)
+    refuse(name, _where(is_missing, cells), "filled in", advice)
     _refuse_others(name, cells)
 
 
@@ -234,7 +234,7 @@ def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: st
     if wrong.any():
         cell = cells[int(np.argmax(wrong))]
         if is_missing(cell):
-            refuse(name, wrong, "there: it is missing", f"{advice} Or drop the record.".strip())
+            refuse(name, wrong, "filled in", f"{advice} Or drop the record.".strip())
         other: Mark = "," if mark == "." else "."
         if is_spelled_missing(cell):
             advice += " If it stands for a missing value, list it in the schema's column, as in "
@@ -280,7 +280,7 @@ def _absent(column: Column, cells: Cells, mark: Mark) -> Any:
     absent = _where(lambda cell: is_missing(cell) or label_of(cell, mark) in spelled, cells)
     if column.missing == "refuse":
         advice = 'Write `missing = "indicator"` for the column in the schema, or drop the record.'
-        refuse(column.name, absent, "there: it is missing", advice)
+        refuse(column.name, absent, "filled in", advice)
     return absent
 
 

@@ -152,5 +152,5 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
 def _check_there(table: Table, name: str) -> None:
     if name not in table:
         given = f"columns {listed(sorted(table))}"
-        allowed = f"a table with the schema's column {name!r}"
+        allowed = f"columns that include the schema's {name!r}"
         raise ArgumentError("records", given, allowed, code="data")

@@ -46,8 +46,8 @@ class Target:
     def __post_init__(self) -> None:
         if bool(self.classes) == (self.range is not None):
             given = (list(self.classes), self.range)
-            allowed = "one of them: classes for a classification, a range for a regression"
-            raise ArgumentError("target.classes, target.range", given, allowed)
+            allowed = "the target classes for a classification, or a range for a regression"
+            raise ArgumentError("target.classes, target.range", given, allowed, code="either")
         if self.classes:
             check_names("target.classes", self.classes)
         if self.range is not None:

@@ -108,9 +108,9 @@ class AdamPlan:
             raise ArgumentError(
                 "eps" if not self.noisy else "noise_multiplier",
                 self.eps if not self.noisy else self.step.noise_multiplier,
-                f"larger: a gradient may be {self.largest:.3g} units, too many for frac_bits = "
-                f"{self.frac_bits}",
-                "Lower the batch size, or frac_bits.",
+                "larger",
+                f"A gradient may be {self.largest:.3g} units, too many for frac_bits = "
+                f"{self.frac_bits}. Lower the batch size, or frac_bits.",
             )
 
     @property

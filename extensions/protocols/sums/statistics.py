@@ -90,8 +90,8 @@ def check_targets(records: OwnRecords) -> None:
     if wrong.any():
         raise ArgumentError(
             "labels",
-            f"targets that do not add up to 1 in {int(wrong.sum())} records",
-            "labels, or probabilities of all classes, with {method=statistics}",
+            f"the targets of {int(wrong.sum())} records",
+            "labels, or probabilities that add up to 1, with {method=statistics}",
             "Other targets would move the sums too far.",
             code="data",
         )

@@ -149,8 +149,8 @@ class Account:
         if entry.exact and not self.cap.except_held_out:
             raise ArgumentError(
                 "evaluate",
-                f"an exact use of held-out records, and a cap in {where}",
-                "'noisy' or 'none' under a cap",
+                "an exact use of held-out records",
+                f"'noisy' or 'none' under the cap in {where}",
                 "An exact count has no epsilon, nor has a start that was chosen by such counts. "
                 "`pea budget` sets a cap of training records alone: {except_held_out=True}.",
             )
@@ -245,7 +245,7 @@ class Account:
             deltas = data.get(_DELTAS, {})
             return cls(cap=cap, entries=tuple(_entry(each, deltas) for each in data["entries"]))
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ArgumentError("budget", "damaged", "what was written", repr(error)) from error
+            raise ArgumentError("budget", "damaged", "as it was written", repr(error)) from error
 
 
 def _fields(entry: Entry) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Annou
         ArgumentError: a run without steps, or other than one number a party.
     """
     if config.method != "pea":
-        allowed = "'pea': only steps are planned"
-        raise ArgumentError("method", config.method, allowed, "Statistics are one sum.")
+        advice = "Only steps are planned; statistics are one sum."
+        raise ArgumentError("method", config.method, "'pea'", advice)
     if len(sizes) != config.parties or min(sizes) < 0 or not sum(sizes):
         shown = ",".join(map(str, sizes))
         raise ArgumentError("records", shown, f"{config.parties} numbers, not all 0", code="shape")

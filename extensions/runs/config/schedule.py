@@ -82,7 +82,7 @@ class Schedule:
         """
         if None not in (self.steps, self.epochs):
             both = (self.steps, self.epochs)
-            raise ArgumentError("steps, epochs", both, "at most one of them given")
+            raise ArgumentError("steps, epochs", both, "{steps} or {epochs}", code="either")
         given = {name: value for name, value in vars(self).items() if value is not None}
         chosen = (name for name in Usual._fields if name not in given)
         return {**given, "chosen": tuple(chosen)}

@@ -75,8 +75,9 @@ def read_opened(path: Path) -> OpenedModel:
         raise _unusable(
             "model",
             str(path),
-            "a model in the clear, and this is a party's share of one",
-            "`pea train` with {evaluate=opened} and {save} writes model.npz.",
+            "a model in the clear",
+            "This is a party's share of one. `pea train` with {evaluate=opened} and {save} writes "
+            "model.npz.",
         )
     header = header_in("model", path, arrays)
     parts = reals_in("model", path, arrays, header.spec.network)

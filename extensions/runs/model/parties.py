@@ -112,16 +112,16 @@ class Query:
         """
         if (self.model is None) == (self.shares is None):
             given = (_text(self.model), _text(self.shares))
-            raise ArgumentError("model, shares", given, "exactly one of them given")
+            raise ArgumentError("model, shares", given, "{model} or {shares}", code="either")
         if self.model is not None:
             check_there("model", self.model)
         elif self.shares is not None and not self.shares.is_dir():
             check_there("shares", self.shares)
         alone = self.shares is not None and self.shares.is_file()
         if (self.records is None) != (self.out is None) or not (alone or self.records):
-            allowed = "both given; both left out only by a party that brings its share alone"
+            allowed = "{records} and {out}, or neither where a party brings its share alone"
             given = (_text(self.records), _text(self.out))
-            raise ArgumentError("records, out", given, allowed)
+            raise ArgumentError("records, out", given, allowed, code="either")
         if self.known_by is not None and self.records is None:
             raise ArgumentError("known_by", self.known_by, "{records}", code="needs")
 
@@ -170,8 +170,8 @@ class Party:
         first = read_shares(self.paths[0])
         if all_here == (meeting is not None):
             given = None if meeting is None else meeting.rendezvous
-            allowed = "left out with a folder of all shares, given with one party's file"
-            raise ArgumentError("rank, rendezvous", given, allowed)
+            allowed = "a folder of all shares, or one party's file with {rank} and {rendezvous}"
+            raise ArgumentError("rank, rendezvous", given, allowed, code="either")
         if meeting is not None and not 0 <= meeting.rank < len(first.save):
             raise ArgumentError("rank", meeting.rank, f"in 0..{len(first.save) - 1}")
         if meeting is not None:

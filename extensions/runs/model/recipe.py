@@ -52,8 +52,9 @@ def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
         raise ArgumentError(
             "features",
             None,
-            f"named by you, since the model's are {theirs!r}, which a model's file does not run",
+            f"since the model's are {theirs!r}, which a model's file does not run",
             "Give {features=module:function}, or {features=tflite:PATH}, if you trust what it is.",
+            code="missing",
         )
     extraction = replace(
         given.extraction,

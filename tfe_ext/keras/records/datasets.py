@@ -166,10 +166,8 @@ def _raise_for(name: str, checks: dict[str, tf.Tensor]) -> None:
     for wrong, holds in checks.items():
         if not tf.reduce_all(holds):
             row = int(tf.argmin(tf.cast(holds, tf.int32)))
-            given = f"a dataset of {name} with {wrong}"
-            raise ArgumentError(
-                "x", given, "a dataset without such rows", f"Row {row}.", code="data"
-            )
+            place = f"row {row} of {name}'s dataset"
+            raise ArgumentError("x", place, f"without {wrong}", code="data")
 
 
 def _with_inputs(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
