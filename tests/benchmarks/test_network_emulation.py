@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks import tables
 from benchmarks.network import PROFILES, calibration, call, inside, link, netem, switch
-from extensions.errors import ArgumentError, EmulationError
+from extensions.errors import EmulationError
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import refused
@@ -239,7 +239,7 @@ def test_an_unknown_command_is_an_error_before_anything_runs(run):
     process = run("--profile", "lan", "no-such-program")
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
-    assert "command = 'no-such-program': must be a program" in err
+    assert "command must be a program" in err
 
 
 def test_a_network_within_a_network_is_an_error_before_anything_runs(run):
@@ -247,12 +247,12 @@ def test_a_network_within_a_network_is_an_error_before_anything_runs(run):
     process = run("--profile", "loopback", "--", sys.executable, "-c", COMMAND, *within)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
-    assert "network = 'lan': must be asked for outside a network, not on 'loopback'" in err
+    assert "network must be asked for outside a network, not 'lan'. This is on 'loopback'." in err
 
 
 def test_a_task_is_not_called_on_a_network_within_a_network(monkeypatch):
     monkeypatch.setenv(calibration.VARIABLE, '{"profile": "wan"}')
-    with pytest.raises(ArgumentError, match="network = 'loopback': .* not on 'wan'"):
+    with refused("network", "value", value="loopback"):
         call(link(), "os:getpid")
 
 

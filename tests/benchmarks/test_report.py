@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import listing, pages, tables
 from benchmarks.pages import catalogue, recorded
-from extensions.errors import ArgumentError
+from tests.helpers.refused import refused
 
 PIXEL = b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -204,7 +204,7 @@ def test_pages_and_charts_depend_on_the_results_alone(folder, tmp_path_factory):
 @pytest.mark.parametrize("text", ["{", "[]", '{"rows": []}'])
 def test_a_file_that_is_no_result_is_named(tmp_path, text):
     (tmp_path / "broken.json").write_text(text)
-    with pytest.raises(ArgumentError, match=r"^result = 'broken\.json': must be JSON with"):
+    with refused("result", "file", value="broken.json"):
         pages.contents(tmp_path)
 
 

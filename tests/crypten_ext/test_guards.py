@@ -21,7 +21,7 @@ REFUSED = {
     "host's BCEWithLogitsLoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
     "host's CrossEntropyLoss": ("GradientError", "mean.*crypten_ext.nn.CrossEntropyLoss"),
     "host's MSELoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
-    "mean": ("GradientError", "reduction = 'mean': must be 'sum'"),
+    "mean": ("GradientError", "reduction = 'mean'.*'sum'"),
     **dict.fromkeys(
         (
             "weights written into",
@@ -31,15 +31,15 @@ REFUSED = {
             "start of large layers",
             "start of weights whose squares wrap around",
         ),
-        ("ArgumentError", "with 0 of a larger norm.*at most 100"),
+        ("ArgumentError", "with 0 of a larger norm"),
     ),
     "start of large layers by other names": (
         "ArgumentError",
-        "with 0.weights.0 of a larger norm.*at most 100",
+        "with 0.weights.0 of a larger norm",
     ),
     "ledger of another": (
         "ArgumentError",
-        r"DPSGD.ledger = 'Ledger': must be left as it is.*optimizer.ledger.add\(other.ledger\)",
+        r"DPSGD.ledger = 'Ledger': fixed.*optimizer.ledger.add\(other.ledger\)",
     ),
     **dict.fromkeys(
         ("copied", "copied with its model", "pickled"),
@@ -54,7 +54,7 @@ REFUSED = {
     ),
     "loss opened": ("InsecureError", "cannot be opened.*held-out"),
     "data of other precision": ("ArgumentError", "weight = 'with 20 fractional.*precision_bits"),
-    "targets of other precision": ("ArgumentError", "targets = 'with .*encoded with 20 fractional"),
+    "targets of other precision": ("ArgumentError", "targets = 'with .*precision_bits"),
     "no graph": ("GradientError", r"model.train\(\).*no_grad"),
     "far steps": ("GradientError", "After 1 steps.*more than 300.*max_weight_norm = 400"),
     "step after the mean": (
@@ -66,48 +66,48 @@ REFUSED = {
         "GradientError",
         "The sum of the iterates before step 3 is lacking",
     ),
-    "average": ("ArgumentError", r"average = 1.5: must be in 0\.\.1"),
-    "average without steps": ("ArgumentError", "steps = None: must be given with average"),
+    "average": ("ArgumentError", "average = 1.5:"),
+    "average without steps": ("ArgumentError", "steps = None:"),
     "no bias": ("ArgumentError", "bias_scale = 0.0: .*make layers with bias=False"),
-    "bias_scale": ("ArgumentError", "bias_scale = 0.3: must be 0 for no bias, or a power"),
-    "momentum": ("ArgumentError", r"momentum = 1.0: must be in 0\.\.0\.999"),
+    "bias_scale": ("ArgumentError", "bias_scale = 0.3:"),
+    "momentum": ("ArgumentError", r"momentum = 1.0:"),
     "same batch": ("GradientError", "batch was used for an earlier step"),
     "own forward": ("UnsupportedLayerError", r"'\(the model\)' \(Twisted\)"),
-    "too far": ("ArgumentError", "learning_rate = 10.0: must be such that 1000 steps move"),
+    "too far": ("ArgumentError", "learning_rate = 10.0:"),
     "disabled": ("InsecureError", r"not enabled: call crypten_ext.enable\(\)"),
     "closure": ("ArgumentError", r"closure = .*backward\(\) before step\(\)"),
     "plaintext model": ("ArgumentError", r"model = 'a plaintext model'.*model.encrypt\(\)"),
     "public part": ("ArgumentError", r"public parameter '0\.weight'.*give poisson_batches its out"),
     "stride of nothing": (
         "ArgumentError",
-        r"stride = \(0, 0\): must be two numbers",
+        r"stride = \(0, 0\):",
     ),
-    "stride of halves": ("ArgumentError", "stride = .*1.5.*: must be whole numbers, one for each"),
+    "stride of halves": ("ArgumentError", "stride = .*1.5.*:"),
     "plaintext input": ("ArgumentError", r"tensor = 'Tensor'.*crypten.cryptensor"),
-    "wrong width": ("ArgumentError", r"x = \(2, 5\): must be \(rows, 4\)"),
-    "lr": ("ArgumentError", "lr = 0.0: must be positive"),
-    "max_grad_norm": ("ArgumentError", "max_grad_norm = nan: must be positive"),
-    "noise_multiplier": ("ArgumentError", "noise_multiplier = -1.0: must be finite, at least 0"),
-    "sample_rate": ("ArgumentError", r"sample_rate = 1.5: must be in \(0, 1\]"),
-    "expected_batch_size": ("ArgumentError", "expected_batch_size = 0.0: must be positive"),
-    "max_weight_norm": ("ArgumentError", "max_weight_norm = nan: must be positive"),
-    "no steps": ("ArgumentError", "steps = 0: must be a whole number of at least 1"),
-    "half a step": ("ArgumentError", "steps = 2.5: must be a whole number"),
+    "wrong width": ("ArgumentError", r"x = \(2, 5\):"),
+    "lr": ("ArgumentError", "lr = 0.0:"),
+    "max_grad_norm": ("ArgumentError", "max_grad_norm = nan:"),
+    "noise_multiplier": ("ArgumentError", "noise_multiplier = -1.0:"),
+    "sample_rate": ("ArgumentError", r"sample_rate = 1.5:"),
+    "expected_batch_size": ("ArgumentError", "expected_batch_size = 0.0:"),
+    "max_weight_norm": ("ArgumentError", "max_weight_norm = nan:"),
+    "no steps": ("ArgumentError", "steps = 0:"),
+    "half a step": ("ArgumentError", "steps = 2.5:"),
     "ceil_mode": ("UnsupportedLayerError", r"'0' \(AvgPool2d\).*Pad them"),
     "BatchNorm1d": ("UnsupportedLayerError", r"'1' \(BatchNorm1d\).*mixes.*Leave it out"),
     "BatchNorm2d": ("UnsupportedLayerError", r"\(BatchNormalization\).*mixes.*Leave it out"),
     "layer in both branches": ("GradientError", "Both branches of a sum .*the same layer"),
     "branches of two batches": ("GradientError", "of another batch, so that its rows depend on"),
     "branch of a constant": ("GradientError", "A branch of a sum is a tensor of unknown origin"),
-    "branches of two shapes": ("ArgumentError", r"input = '\(\d+, 4\) .*\(\d+, 3\) .*: must"),
+    "branches of two shapes": ("ArgumentError", r"input = '\(\d+, 4\) .*\(\d+, 3\) .*: shape"),
     "Softmax": ("UnsupportedLayerError", r"'1' \(Softmax\)"),
     "Dropout": ("UnsupportedLayerError", r"'1' \(Dropout\).*Leave it out"),
     "Flatten over rows": ("UnsupportedLayerError", r"'0' \(Flatten\)"),
-    "images as vectors": ("ArgumentError", r"x = \(\d+, 4, 4\): must be \(rows, 1, height, width"),
+    "images as vectors": ("ArgumentError", r"x = \(\d+, 4, 4\):"),
     "channels last": ("ArgumentError", r"x = \(\d+, 4, 4, 1\): .*channels first. Transpose"),
-    "image below its window": ("ArgumentError", r"kernel = \(3, 3\): .*image of 2 x 4"),
-    "images into a linear layer": ("ArgumentError", r"x = \(\d+, 1, 2, 4\): must be \(rows, 8\)"),
-    "no linear layer at the end": ("ArgumentError", "stages = .*ends with a linear layer"),
+    "image below its window": ("ArgumentError", r"kernel = \(3, 3\): range"),
+    "images into a linear layer": ("ArgumentError", r"x = \(\d+, 1, 2, 4\):"),
+    "no linear layer at the end": ("ArgumentError", "stages = "),
     "PyTorch's Softmax": ("UnsupportedLayerError", r"\(Softmax\)"),
 }
 
@@ -148,7 +148,7 @@ def test_settings_of_an_optimizer_that_one_party_has_otherwise_are_named_at_all(
         for (name, value), (kind, message) in zip(OTHERS.items(), found, strict=True):
             assert kind == "ArgumentError"
             shown = f"{value:g}" if isinstance(value, float) else repr(value)
-            assert re.match(rf"{name} = .* at party 0, {shown} at party 1: must be", message)
+            assert re.match(rf"{name} = .* at party 0, {shown} at party 1:", message)
 
 
 WRONG = {
@@ -164,7 +164,7 @@ def test_what_is_no_number_is_refused_by_name(pools: Pools):
         WRONG, pools.run(2, f"{TASKS}:built", attempts=attempts)[0], strict=True
     ):
         assert kind == "ArgumentError", name
-        assert re.match(rf"{name} = .*: must be ", message), message
+        assert re.match(rf"{name} = .*:", message), message
 
 
 def test_numbers_of_other_libraries_are_settings_as_pythons_are(pools: Pools):
@@ -185,7 +185,7 @@ def test_noise_of_no_shape_or_against_everybody_is_refused(pools: Pools):
         strict=True,
     ):
         assert kind == "ArgumentError"
-        assert message.startswith(f"{words}: must be")
+        assert message.startswith(f"{words}:")
 
 
 def test_the_first_party_is_warned_of_once_unless_it_is_chosen(pools: Pools):

@@ -20,7 +20,7 @@ MESSAGES = {
     "targets_as_features": "x is the targets of a batch, not the features of a batch",
     "changed_between_pieces": "x is changed since it was the features of a batch, not what it was",
     "saved_in_the_middle": "others are due.*Save after a step",
-    "no_rows": "rows = 0: must be a whole number",
+    "no_rows": "rows = 0:",
 }
 
 

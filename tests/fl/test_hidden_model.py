@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 import fl
-from extensions.errors import ArgumentError, RoundError
+from extensions.errors import RoundError
 from fl import paillier
 from fl.paillier.hidden.scale import MEAN_BITS, Scale
 from fl.paillier.rows import as_integers
@@ -193,14 +193,14 @@ def test_run_whose_server_needs_the_model_is_refused(options, code):
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (lambda: run(hidden(model_range=2.0**30)), "model_range = .* 72 bits of a value are at"),
-        (lambda: run(hidden(model_range=0.0)), "model_range|range = 0.0: must be positive"),
-        (lambda: SCALE.factor(2**19), "total weight = 524288: must be at most 262144"),
-        (lambda: fl.aggregate(hidden(), {0: np.ones(3), 1: np.ones(3)}), "hide_model = True"),
+        (lambda: run(hidden(model_range=2.0**30)), "model_range"),
+        (lambda: run(hidden(model_range=0.0)), "model_range"),
+        (lambda: SCALE.factor(2**19), "total weight"),
+        (lambda: fl.aggregate(hidden(), {0: np.ones(3), 1: np.ones(3)}), "hide_model"),
     ],
 )
 def test_settings_out_of_range_are_refused(make, rule):
-    with pytest.raises(ArgumentError, match=rule):
+    with refused(rule):
         make()
 
 

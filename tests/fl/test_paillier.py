@@ -127,7 +127,7 @@ def test_plaintexts_at_the_edge_are_right_and_beyond_it_refused(edge):
     m = {"0": 0, "n - 1": n - 1, "-(n // 2)": -(n // 2)}[edge]
     assert paillier.decrypt(private, paillier.encrypt(private.public, m)) == m % n
     for wrong in (n, -(n // 2) - 1):
-        with pytest.raises(ArgumentError, match="plaintext = 'an integer of 25. bits'") as caught:
+        with refused("plaintext", "range") as caught:
             paillier.encrypt(private.public, wrong)
         assert str(wrong) not in str(caught.value)
 
@@ -210,7 +210,7 @@ def test_slots_of_64_bits_hold_their_extremes():
 def test_what_a_slot_cannot_hold_is_an_error_on_both_ways():
     packing, n = paillier.Packing(100, 4), 2**255 + 1
     for value in (101, -101):
-        with pytest.raises(ArgumentError, match="values"):
+        with refused("values", "range"):
             packing.pack(np.array([0, value]), n)
         for place in (1, 2):
             with pytest.raises(MessageError, match="out of range"):
@@ -222,16 +222,14 @@ def test_what_a_slot_cannot_hold_is_an_error_on_both_ways():
 
 def test_round_that_could_overflow_is_refused_before_anything_is_sent():
     wide = fl.FixedPoint(frac_bits=42, clip=4.0)
-    with pytest.raises(ArgumentError, match="frac_bits = 42"):
+    with refused("frac_bits", "range", value=42):
         fl.aggregate(aggregator(fixed_point=wide), updates(range(2)), {0: 2**20, 1: 1})
     tiny = fl.PaillierAggregator(
         key_bits=64, insecure_small_key=True, fixed_point=fl.FixedPoint(frac_bits=50, clip=1.0)
     )
-    with pytest.raises(
-        ArgumentError, match=r"key_bits = 64: must be more than 64, the bits of a su"
-    ):
+    with refused("key_bits", "range", value=64):
         tiny.check_weights([2048, 2048])
-    with pytest.raises(ArgumentError, match="clients of a round"):
+    with refused("clients of a round", "range", value=1):
         aggregator().check_weights([1])
 
 

@@ -31,4 +31,11 @@ def refused(
     found = caught.value
     assert found.argument == argument, str(found)
     assert code in (None, found.code), f"{found.code}: {found}"
-    assert value is ANY or found.value == value, str(found)
+    assert value is ANY or value is found.value or found.value == value, str(found)
+
+
+def fields_of(error: BaseException) -> str:
+    """What an error has in its fields, as another process is told it; else what it says."""
+    if not isinstance(error, ArgumentError):
+        return str(error)
+    return f"{error.argument} = {error.value!r}: {error.code}. {error.hint}"

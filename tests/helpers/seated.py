@@ -13,6 +13,7 @@ from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
 from extensions.runs.training import run
+from tests.helpers.refused import fields_of
 
 
 class Table:
@@ -59,7 +60,7 @@ def refusals(plans: Sequence[tuple[TrainConfig, RunOptions, Split]]) -> list[str
         try:
             run(Seated(table, rank), config, [part], lambda event: None, options)
         except ArgumentError as error:
-            return str(error)
+            return fields_of(error)
         except SharedError:
             return "shared"
         raise AssertionError("a run with one party ended")

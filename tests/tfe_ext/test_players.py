@@ -321,7 +321,7 @@ def test_unknown_player_is_told(tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     ended = pea("players", "--players", file, "--player", "nobody")
     assert ended.returncode == 1
-    assert "pea: --player = 'nobody': must be one of server0, server1, server2." in ended.stderr
+    assert "pea: --player must be one of server0, server1, server2, not 'nobody'." in ended.stderr
 
 
 class Told(Exception):
@@ -358,7 +358,7 @@ def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
     )
     ended = pea("players", "--players", file)
     assert ended.returncode == 1
-    assert "pea: --player = None: must be given because other hosts have players." in ended.stderr
+    assert "pea: --player must be given because other hosts have players." in ended.stderr
     assert f"Not on this one: server1 at {there}." in ended.stderr
 
 

@@ -25,7 +25,7 @@ from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import tuple_stream
 from crypten_ext.processes.launch import Parties
-from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
+from extensions.errors import DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED
 from tests.helpers.commands import assert_dies_with, pea
@@ -349,9 +349,9 @@ def test_requests_survive_the_wire():
     [(("additive", "save", (1,), (1,), (), ()), "op"), (("secrets",), "kind")],
 )
 def test_nothing_else_can_be_asked_for(request_, name):
-    with pytest.raises(ArgumentError, match=f"^{name} = "):
+    with refused(name, "choice"):
         recipe_of(Request.of(*request_))
-    with pytest.raises(ArgumentError, match="^parameter = 'Tensor'"):
+    with refused("parameter", "type", value="Tensor"):
         Request.of("square", torch.ones(2))
 
 

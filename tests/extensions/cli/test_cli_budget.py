@@ -12,6 +12,7 @@ from extensions.runs.budget import path_of
 from extensions.runs.budget.kept import ledgers_of
 from tests.helpers.commands import pea, report_of
 from tests.helpers.crashes import epsilons_computed_once
+from tests.helpers.refused import refused
 
 RUN = ("train", "--backend", "clear", "--parties", 2, "--steps", 4, "--sample-rate", 1)
 NOISE = ("--noise-multiplier", 8, "--delta", 1e-5)
@@ -61,7 +62,7 @@ def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_p
 
     refused = pea(*run)
     assert refused.returncode == 1
-    assert "hospital-0.npz.budget.json': must be 'noisy' or 'none' under a cap" in refused.stderr
+    assert "pea: --evaluate must be 'noisy' or 'none' under the cap in" in refused.stderr
     assert not shown(owners[1])[1]["runs"]
 
     done = pea(*run, "--evaluate", "noisy", "--json", tmp_path / "report.json")
@@ -82,8 +83,7 @@ def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_p
 
     louder = (*RUN, "--noise-multiplier", 1, "--delta", 1e-5, *own(owners))
     refused = pea(*louder, "--evaluate", "noisy")
-    assert "budget = 'epsilon " in refused.stderr
-    assert "at most 3 at delta = 1e-05, the cap" in refused.stderr
+    assert "budget must be at most 3 at delta = 1e-05, the cap, not epsilon " in refused.stderr
     assert [len(shown(path)[1]["runs"]) for path in owners] == [1, 1]
 
     assert pea(*run).returncode == 1
@@ -126,7 +126,7 @@ def test_only_own_files_have_a_ledger_unless_one_is_named(owners, tmp_path):
 def test_ledgers_of_several_owners_are_several_files(tmp_path):
     same = [tmp_path / folder / "x.npz" for folder in "ab"]
     for given in (tmp_path / "one.json", tmp_path):
-        with pytest.raises(ArgumentError, match="must be a folder, and files of different names"):
+        with refused("budget", "value"):
             ledgers_of(same, 2, given)
     assert ledgers_of([], 2, None) == [None, None]
 
@@ -139,7 +139,7 @@ def test_a_file_is_one_partys_by_whatever_name(name, owners, tmp_path):
         getattr(twice, f"{name}_to")(owners[0])
     done = pea(*RUN, *NOISE, *own([owners[0], twice]))
     assert done.returncode == 1
-    assert f"{twice}, which party 0 and party 1 have both': must be another file" in done.stderr
+    assert f"{twice}, which party 0 and party 1 have both" in done.stderr
     assert "--data deals those of one file out" in done.stderr
     assert not [*tmp_path.glob("*.budget.json")]
 
@@ -147,11 +147,11 @@ def test_a_file_is_one_partys_by_whatever_name(name, owners, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--cap", 0, "--delta", 1e-5), "--cap = 0.0: must be"),
-        (("--cap", 1), "delta = None: must be given with --cap"),
-        (("--cap", 1, "--delta", 1), "delta = 1.0: must be in (0, 1)"),
+        (("--cap", 0, "--delta", 1e-5), "--cap must be "),
+        (("--cap", 1), "--delta must be given with --cap"),
+        (("--cap", 1, "--delta", 1), "--delta must be in (0, 1), not 1.0"),
         (("--except-held-out",), "--except-held-out needs --cap"),
-        (("--free", "x"), "free = 'x': must be one of the reservations []"),
+        (("--free", "x"), "--free must be one of the reservations [], not 'x'"),
     ],
 )
 def test_options_are_checked(owners, options, message):
@@ -171,7 +171,8 @@ def test_a_cap_is_set_beside_records_alone(owners, tmp_path, monkeypatch, name):
     Path("files.npz").mkdir()
     done = pea("budget", name, "--cap", 3, "--delta", 1e-5)
     assert done.returncode == 1
-    assert f"RECORDS = {name!r}: must be an existing .npz, .csv or .parquet file" in done.stderr
+    assert "pea: RECORDS must be an existing .npz, .csv or .parquet file" in done.stderr
+    assert f"not {name!r}" in done.stderr
     assert not [*tmp_path.glob("**/*.budget.json")]
     assert not path_of(tmp_path).exists()
 
@@ -233,7 +234,7 @@ def test_two_owners_of_one_run_have_no_ledger_in_common_by_links(owners, tmp_pat
     given = ("--budget", folder) if of == "folder" else ()
     done = pea(*RUN, *NOISE, *own(owners), *given)
     assert done.returncode == 1
-    assert "ledgers = " in done.stderr
+    assert "ledgers must be another file for each party" in done.stderr
     assert not common.exists()
     with pytest.raises(ArgumentError):
         ledgers_of(owners, 2, folder if of == "folder" else None)

@@ -151,7 +151,7 @@ def test_parties_by_hand_resume_from_folders_of_their_own(tmp_path):
         outputs = [each.finish() for each in parties_by_hand(stack, tmp_path, "--resume")]
     assert [done.returncode for done in outputs] == [1, 1]
     assert "must be an undamaged checkpoint" in outputs[0].stderr
-    assert "checkpoint = 'refused by party 0'" in outputs[1].stderr
+    assert "must be accepted by every party, not refused by party 0" in outputs[1].stderr
     whole.write_bytes(content)
 
     with ExitStack() as stack:

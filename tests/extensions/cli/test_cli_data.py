@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file, read_raw_file
 from tests.extensions.cli.test_cli_parties import NOISE, free_address
 from tests.helpers.commands import call, pea, report_of, started
@@ -84,7 +83,7 @@ def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
     command = ("train", "--backend", "clear", "--no-dp", "--parties", 2, *own, "--schema", file)
     path = tmp_path / "report.json"
     command = (*command, "--sample-rate", 1, "--steps", 30, "--json", path)
-    with pytest.raises(ArgumentError, match="^basis = 'draft'"):
+    with refused("basis", "choice", value="draft"):
         run(*command)
     with refused("label", "conflict"):
         run(*command, "--label", "side")
@@ -229,7 +228,7 @@ def test_parties_take_features_themselves_or_before(tmp_path):
             done = command.finish()
             assert done.returncode == 0, done.stderr
     refused = pea(*common, "--rank", 0, "--records", raw)
-    assert "records = " in refused.stderr
+    assert "--records must be " in refused.stderr
     assert "`pea features`, or --features" in refused.stderr
 
 
@@ -238,10 +237,10 @@ def test_one_party_turns_its_table_into_features(tmp_path):
     common = ("features", "--records", own, "--out", tmp_path / "own.npz", "--features", "raw")
     with refused("classes", "missing"):
         run(*common, "--label", "side")
-    with pytest.raises(ArgumentError, match="^labels = .*record 1.*one of 0, 1, 2"):
+    with refused("labels", "data"):
         run(*common, "--label", "side", "--classes", 3)
     run(*common, "--label", "side", "--class-names", "right,left", "--max-feature-norm", 0.5)
-    with pytest.raises(ArgumentError, match="^max_feature_norm = -1"):
+    with refused("max_feature_norm", "range", value=-1.0):
         run(*common, "--label", "side", "--max-feature-norm", -1)
     split = read_party_file(tmp_path / "own.npz")
     assert split.train_x.shape == (24, 3)
@@ -250,23 +249,23 @@ def test_one_party_turns_its_table_into_features(tmp_path):
 
 
 BAD = {
-    "extractor": (("--features", "pca"), "features = 'pca'"),
-    "kind": (("--features", "hashed"), "features = 'hashed'"),
-    "weights": (("--weights", "x.pt"), "weights = 'x.pt'"),
-    "norm": (("--max-feature-norm", 0), "max_feature_norm = 0.0"),
-    "seed": (("--seed-data", -1), "seed_data = -1"),
-    "partition": (("--partition", "even"), "partition = 'even'"),
-    "class names": (("--class-names", "a,a"), "class_names = 'a,a'"),
-    "numbers as class names": (("--class-names", "1,01"), "class_names = '1,01'"),
-    "no table": (("--data", "csv:nowhere.csv"), "records = 'nowhere.csv'"),
-    "rank": (("--data-for-party", "3=x.npz"), "data_for_party = '3=x.npz'"),
-    "no rank": (("--data-for-party", "x.npz"), "data_for_party = 'x.npz'"),
-    "label of images": (("--label", "side"), "label = 'side'"),
-    "text of images": (("--text", "words"), "text = 'words'"),
-    "classes of images": (("--class-names", "a,b"), "class_names = ('a', 'b')"),
-    "dealt files": (("--data-for-party", "0=x", "--partition", "shards"), "partition = 'shards'"),
-    "both": (("--data", "digits", "--data-for-party", "0=x"), "data = "),
-    "no file": (("--config", "nowhere.toml"), "config = 'nowhere.toml'"),
+    "extractor": (("--features", "pca"), "features", "pca"),
+    "kind": (("--features", "hashed"), "features", "hashed"),
+    "weights": (("--weights", "x.pt"), "weights", "x.pt"),
+    "norm": (("--max-feature-norm", 0), "max_feature_norm", 0.0),
+    "seed": (("--seed-data", -1), "seed_data", -1),
+    "partition": (("--partition", "even"), "partition", "even"),
+    "class names": (("--class-names", "a,a"), "class_names", "a,a"),
+    "numbers as class names": (("--class-names", "1,01"), "class_names", "1,01"),
+    "no table": (("--data", "csv:nowhere.csv"), "records", "nowhere.csv"),
+    "rank": (("--data-for-party", "3=x.npz"), "data_for_party", "3=x.npz"),
+    "no rank": (("--data-for-party", "x.npz"), "data_for_party", "x.npz"),
+    "label of images": (("--label", "side"), "label", "side"),
+    "text of images": (("--text", "words"), "text", "words"),
+    "classes of images": (("--class-names", "a,b"), "class_names", ("a", "b")),
+    "dealt files": (("--data-for-party", "0=x", "--partition", "shards"), "partition", "shards"),
+    "both": (("--data", "digits", "--data-for-party", "0=x"), "data", "digits"),
+    "no file": (("--config", "nowhere.toml"), "config", "nowhere.toml"),
 }
 
 
@@ -277,8 +276,8 @@ def run(*arguments: object) -> None:
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_argument_is_named(case):
-    arguments, expected = BAD[case]
-    with pytest.raises(ArgumentError, match=f"^{re.escape(expected)}.*must be "):
+    arguments, argument, value = BAD[case]
+    with refused(argument, value=value):
         run(*CLEAR, *arguments)
 
 
@@ -297,24 +296,22 @@ def test_options_come_from_a_file_and_the_command_line_wins(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "code", "key"),
     [
-        ("epsilom = 2", "'run.toml, epsilom' is no option of this command. Did you mean epsilon?"),
-        (
-            "max_gradnorm = 2",
-            "'run.toml, max_gradnorm' is no option of this command. Did you mean max-grad",
-        ),
-        ("[train]\nsteps = 2", "'run.toml, train' is no option"),
-        ("steps = [2, 3]", "config = 'run.toml, steps': must be one value"),
-        ("steps 2", "must be a file of TOML"),
-        ('config = "other.toml"', "'run.toml, config' is no option"),
+        ("epsilom = 2", "key", ", epsilom"),
+        ("max_gradnorm = 2", "key", ", max_gradnorm"),
+        ("[train]\nsteps = 2", "key", ", train"),
+        ("steps = [2, 3]", "value", ", steps"),
+        ("steps 2", "file", ""),
+        ('config = "other.toml"', "key", ", config"),
     ],
 )
-def test_a_bad_file_of_options_is_refused_with_its_key(text, expected, tmp_path):
+def test_a_bad_file_of_options_is_refused_with_its_key(text, code, key, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(text + "\n")
-    with pytest.raises(ArgumentError, match=re.escape(expected)):
+    with refused("config", code) as caught:
         run(*CLEAR, "--config", file)
+    assert str(caught.value.value).endswith(f"run.toml{key}")
 
 
 def test_values_from_a_file_are_checked_like_options(tmp_path):
@@ -330,5 +327,5 @@ def test_values_from_a_file_are_checked_like_options(tmp_path):
     assert done.stderr.startswith("pea: --config: 'run.toml, epsilom' is no option")
     assert done.stderr.count("\n") == 1
     file.write_text('data-for-party = ["0=a.npz", "0=b.npz"]\n')
-    with pytest.raises(ArgumentError, match="^data_for_party = '0=b.npz'"):
+    with refused("data_for_party", "value", value="0=b.npz"):
         run(*CLEAR, "--config", file)

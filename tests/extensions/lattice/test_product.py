@@ -5,12 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError, InsecureError, MissingExtraError
+from extensions.errors import InsecureError, MissingExtraError
 from extensions.lattice.flooding import Flooding, largest
 from extensions.lattice.plan import Convolution, error_bound, matrices
 from extensions.lattice.product import Multiplier
 from extensions.lattice.scheme import Scheme
 from tests.helpers.lattice import opened
+from tests.helpers.refused import refused
 
 PLANS = {
     "one number": matrices(1, 1, 1),
@@ -164,34 +165,34 @@ def test_a_run_reveals_no_more_than_its_noise_hides(key_owner, words):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"batch": 0}, "batch = 0"),
-        ({"stride": 0}, "stride = 0"),
-        ({"kernel": (5, 1)}, "within 4 x 4"),
-        ({"kernel": (0, 1)}, "within 4 x 4"),
-        ({"height": 91, "width": 91}, "at most 8192"),
-        ({"weight_bits": 1}, "weight_bits = 1"),
-        ({"weight_bits": 65}, "weight_bits = 65"),
+        ({"batch": 0}, "batch"),
+        ({"stride": 0}, "stride"),
+        ({"kernel": (5, 1)}, "kernel"),
+        ({"kernel": (0, 1)}, "kernel"),
+        ({"height": 91, "width": 91}, "image"),
+        ({"weight_bits": 1}, "weight_bits"),
+        ({"weight_bits": 65}, "weight_bits"),
     ],
 )
 def test_plans_outside_their_range_are_refused(given, message):
     usual = {"batch": 1, "channels": 1, "height": 4, "width": 4, "outputs": 1, "kernel": (2, 2)}
-    with pytest.raises(ArgumentError, match=message):
+    with refused(message, "range"):
         Convolution(**usual | given)
 
 
 def test_arguments_that_are_not_the_plans_are_refused(key_owner, multiplier, words):
     plan = matrices(1, 2, 3, weight_bits=8)
     request = key_owner.encrypt(plan, words((1, 2, 1, 1)))
-    with pytest.raises(ArgumentError, match=r"x = .*float64 \(1, 2, 1, 1\)"):
+    with refused("x", "shape"):
         key_owner.encrypt(plan, np.zeros(plan.input_shape))
-    with pytest.raises(ArgumentError, match="weights = "):
+    with refused("weights", "shape"):
         multiplier.multiply(plan, words((2, 3, 1, 1), 8), request)
     for beyond in (128, -129):
         wide = np.full(plan.weight_shape, beyond)
-        with pytest.raises(ArgumentError, match="weight_bits = 8"):
+        with refused("weight_bits", "range", value=8):
             multiplier.multiply(plan, wide, request)
     other = matrices(1, 2, 3, weight_bits=8, flooding=Flooding(security=50))
-    with pytest.raises(ArgumentError, match="flooding = "):
+    with refused("flooding", "value"):
         multiplier.multiply(other, words(plan.weight_shape, 8), request)
 
 

@@ -14,6 +14,7 @@ from extensions.network.sketch import Sketch
 from extensions.network.spec import ModelSpec
 from extensions.network.stages.grid import Grid
 from tests.helpers.bombs import LARGE, peak
+from tests.helpers.refused import refused
 
 MODULE = """
 def net(layers):
@@ -73,17 +74,17 @@ def test_lists_of_rows_take_any_records():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("own_models_of_a_test:nothing", "no attribute 'nothing'"),
-        ("no_such_module:net", "No module named 'no_such_module'"),
-        ("own_models_of_a_test:NUMBER", "the name of a function"),
-        ("own_models_of_a_test:empty", "It has added no layer"),
-        ("own_models_of_a_test:wrong", "function = 'gelu' is none of relu"),
+        "own_models_of_a_test:nothing",
+        "no_such_module:net",
+        "own_models_of_a_test:NUMBER",
+        "own_models_of_a_test:empty",
+        "own_models_of_a_test:wrong",
     ],
 )
-def test_functions_that_make_no_model_are_refused(folder: Path, text: str, said: str):
-    with pytest.raises(ArgumentError, match=f"(?s)^model = .*{said}"):
+def test_functions_that_make_no_model_are_refused(folder: Path, text: str):
+    with refused("model", value=text):
         named(text)
 
 
@@ -109,7 +110,7 @@ def test_functions_that_make_no_model_are_refused(folder: Path, text: str, said:
     ],
 )
 def test_what_a_stranger_wrote_is_a_list_of_layers_or_refused(listed: str):
-    with pytest.raises(ArgumentError, match="^model = "):
+    with refused("model", "value"):
         ModelSpec.parse(PREFIX + listed, 64, 10)
 
 
@@ -164,5 +165,5 @@ def test_all_layers_together_are_bounded_before_memory_is_taken(layers: Layers, 
 @pytest.mark.parametrize("model", ["lenet", "cnn"])
 def test_named_networks_take_images_up_to_a_size(model: str):
     assert ModelSpec.parse(model, 512 * 512, 2).network.widths[0] == 512 * 512
-    with pytest.raises(ArgumentError, match=f"^model = '{model}'"):
+    with refused("model", "value"):
         ModelSpec.parse(model, 513 * 513, 2).network  # noqa: B018

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from extensions.errors import ArgumentError
 from extensions.network.activations import relu, tanh
 from extensions.network.chain import Network
 from extensions.network.passes import forward
@@ -17,6 +16,7 @@ from extensions.network.stages.grid import Grid, Window, fold, folded
 from extensions.network.stages.stage import Bound
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
+from tests.helpers.refused import refused
 from tests.helpers.strategies import ROUNDINGS
 
 F, ULP = 16, 2.0**-16
@@ -250,29 +250,26 @@ BAD = {
 )
 def test_what_does_not_fit_an_image_is_refused_by_name(argument, options):
     options = {"channels": 6} | options
-    with pytest.raises(ArgumentError, match=rf"^{argument} = .*: must be "):
+    with refused(argument, "range"):
         Sketch(grid()).convolution(options.pop("channels"), options.pop("kernel"), **options)
 
 
 def test_stages_that_do_not_fit_are_refused_by_name():
-    with pytest.raises(ArgumentError, match=r"^stages = .*images where a window"):
+    with refused("stages", "shape"):
         Sketch(12).convolution(2, 3)
-    with pytest.raises(ArgumentError, match=r"^stages = .*ends with a linear layer"):
+    with refused("stages", "value"):
         Network(stages=tuple(Sketch(grid()).convolution(2, 3).stages))
     first, second = Sketch(4).linear(3).stages[0], Sketch(5).linear(2).stages[0]
-    with pytest.raises(ArgumentError, match=r"Linear of 3 values before Linear of 5"):
+    with refused("stages", "shape"):
         Network(stages=(first, second))
-    with pytest.raises(ArgumentError, match="^padding = 2: must be less than the kernel"):
+    with refused("padding", "range", value=2):
         Sketch(grid()).largest(2, padding=2)
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [(20, "square images, grey or in colour"), (64, "images of 8 x 8.*16 x 16 at least")],
-)
+@pytest.mark.parametrize("features", [20, 64])
 @pytest.mark.parametrize("kind", ["lenet", "cnn"])
-def test_an_architecture_says_which_records_it_takes(kind, features, message):
-    with pytest.raises(ArgumentError, match=f"^model = '{kind}': .*{message}"):
+def test_an_architecture_says_which_records_it_takes(kind, features):
+    with refused("model", "value", value=kind):
         _ = ModelSpec(widths=(features, 10), kind=kind).network
 
 

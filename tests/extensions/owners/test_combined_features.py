@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import RawSplit
 from extensions.owners.features import Cache, Extractor, extract, find, tflite
 from extensions.owners.features.combined import side_by_side, with_option
@@ -127,23 +126,23 @@ def test_names_are_taken_apart():
     assert "source of tests.helpers.extractors" in both.sources
 
 
-BAD = {
-    "hashed+nothing": "must be raw, hog",
-    "+hashed": "must be raw, hog",
-    "hashed+": "must be raw, hog",
-    "raw,turned": "of the options bicubic, mirror, sqrt",
-    "raw,": "must be raw, hog",
-    "raw,mirror,sqrt,mirror": "with each option once",
-    "hashed,mirror": "an extractor of images",
-    "raw,bicubic": "tflite or backbone",
-    "raw+hashed": "of the same kind.*raw takes images and table; hashed takes texts",
-    "raw,mirror+hashed:0": "with 1..16384 features",
-}
+BAD = [
+    "hashed+nothing",
+    "+hashed",
+    "hashed+",
+    "raw,turned",
+    "raw,",
+    "raw,mirror,sqrt,mirror",
+    "hashed,mirror",
+    "raw,bicubic",
+    "raw+hashed",
+    "raw,mirror+hashed:0",
+]
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_combined_is_refused(name):
-    with pytest.raises(ArgumentError, match=f"^features = .*{BAD[name]}"):
+    with refused("features"):
         find(name)
 
 

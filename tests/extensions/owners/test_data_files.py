@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from extensions.checks import LABELS
-from extensions.errors import ArgumentError
 from extensions.owners.data import (
     MNIST_FILES,
     load,
@@ -19,6 +18,7 @@ from extensions.owners.data import (
 )
 from extensions.owners.origin import Origin, own_records
 from tests.extensions.runs.test_config_data import small_split
+from tests.helpers.refused import refused
 
 
 def damaged(path: Path, kind: str) -> Path:
@@ -69,7 +69,7 @@ def damaged(path: Path, kind: str) -> Path:
 )
 def test_a_party_file_that_is_none_is_refused(kind, tmp_path):
     path = damaged(tmp_path / "records.npz", kind)
-    with pytest.raises(ArgumentError, match=r"^records = '.*records\.npz.*: must be"):
+    with refused("records"):
         read_party_file(path)
 
 
@@ -83,7 +83,7 @@ def test_a_file_without_rows_to_train_on_is_refused_and_none_need_be_held_out(pa
     if part == "test":
         assert (read(path).train_x.shape, read(path).test_x.shape) == ((4, 2), (0, 2))
         return
-    with pytest.raises(ArgumentError, match=r"no rows in train_x': must be at least one record"):
+    with refused("records", "data"):
         read(path)
 
 
@@ -97,10 +97,10 @@ def test_a_label_that_numbers_no_class_is_refused_unless_there_are_so_many(part,
         return write_private(tmp_path / name, **arrays | {f"{part}_y": y})
 
     bad, good = file("bad.npz", label), file("good.npz", LABELS - 1)
-    with pytest.raises(ArgumentError, match="^labels = .*: must be a label below 4096.*from 0 on"):
+    with refused("labels", "value"):
         load_own([good, bad], 0)
     assert load_own([good], 0)[0].classes == LABELS
-    with pytest.raises(ArgumentError, match="^labels = .*: must be a label below 9"):
+    with refused("labels", "value"):
         own_records(bad, Origin(), 9)
     if label == LABELS:
         assert own_records(bad, Origin(), 5000).classes == 5000
@@ -148,16 +148,16 @@ DAMAGE: dict[str, bytes] = {
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_mnist_file_is_named(mnist, kind):
     (mnist / TEST_IMAGES).write_bytes(DAMAGE[kind])
-    with pytest.raises(ArgumentError, match=f"^data_dir = '{TEST_IMAGES}': .*undamaged.*again"):
+    with refused("data_dir", "file", value="t10k-images-idx3-ubyte.gz"):
         load("mnist", mnist, 0)
 
 
 def test_mnist_files_that_are_missing_or_do_not_belong_together_are_refused(mnist, no_public_data):
-    with pytest.raises(ArgumentError, match="^data_dir = None: must be the folder"):
+    with refused("data_dir", "file"):
         load("mnist", None, 0)
     (mnist / TEST_IMAGES).write_bytes(gzip.compress(idx(np.zeros((4, 2, 3), np.uint8))))
-    with pytest.raises(ArgumentError, match="^data_dir = .*images and labels of equal number"):
+    with refused("data_dir", "file"):
         load("mnist", mnist, 0)
     (mnist / TEST_IMAGES).unlink()
-    with pytest.raises(ArgumentError, match=f"^data_dir = .*a folder that holds {TEST_IMAGES}"):
+    with refused("data_dir", "file"):
         load("mnist", mnist, 0)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import MissingExtraError
 from extensions.owners.data import (
     VARIABLE,
     Columns,
@@ -89,15 +89,15 @@ def test_a_damaged_batch_is_named(batches, damage):
         path.write_bytes(
             {"cut": content[:-1], "label": b"\x0a" + content[1:], "empty": b""}[damage]
         )
-    with pytest.raises(ArgumentError, match=r"^data_dir = .*data_batch_3\.bin"):
+    with refused("data_dir", "file"):
         load_raw("cifar10", batches, 0)
 
 
 def test_the_pickled_version_of_cifar10_is_refused(tmp_path, no_public_data):
     (tmp_path / "cifar-10-batches-py").mkdir()
-    with pytest.raises(ArgumentError, match="binary version.*batches-py is refused.*runs code"):
+    with refused("data_dir", "file"):
         load_raw("cifar10", tmp_path, 0)
-    with pytest.raises(ArgumentError, match="^data_dir = None"):
+    with refused("data_dir", "file"):
         load_raw("cifar10", None, 0)
 
 
@@ -112,13 +112,13 @@ def test_cifar10_is_read_from_strips(tmp_path):
     np.testing.assert_array_equal(split.train_x[np.argsort(split.train_y)], pixels[:4])
     np.testing.assert_array_equal(split.test_x, pixels[4:])
     (tmp_path / "train_1.webp").write_bytes(b"nothing")
-    with pytest.raises(ArgumentError, match=r"^data_dir = 'train_1\.webp': must be a strip"):
+    with refused("data_dir", "file", value="train_1.webp"):
         load_raw("cifar10", tmp_path, 0)
     (tmp_path / "train_1.webp").unlink()
-    with pytest.raises(ArgumentError, match="as many train images as labels"):
+    with refused("data_dir", "file"):
         load_raw("cifar10", tmp_path, 0)
     (tmp_path / "labels.npz").write_bytes(b"nothing")
-    with pytest.raises(ArgumentError, match=r"^data_dir = 'labels\.npz': .*y_train and y_test"):
+    with refused("data_dir", "file", value="labels.npz"):
         load_raw("cifar10", tmp_path, 0)
 
 
@@ -166,29 +166,29 @@ def test_a_damaged_line_of_reviews_is_numbered(line, tmp_path):
     path = tmp_path / "imdb_reviews.jsonl.xz"
     lines = lzma.decompress(path.read_bytes()).decode()
     path.write_bytes(lzma.compress(f"{lines}\n{line}\n".encode()))
-    with pytest.raises(ArgumentError, match=r"^data_dir = 'imdb_reviews\.jsonl\.xz, line 5'"):
+    with refused("data_dir", "data"):
         load_raw("imdb", tmp_path, 0)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ArgumentError, match=r"^data_dir = 'imdb_reviews\.jsonl\.xz, line"):
+    with refused("data_dir", "data"):
         load_raw("imdb", tmp_path, 0)
 
 
 def test_a_folder_without_reviews_is_refused(tmp_path, no_public_data):
     for folder in (None, tmp_path):
-        with pytest.raises(ArgumentError, match="^data_dir = .*folder that holds aclImdb"):
+        with refused("data_dir", "file"):
             load_raw("imdb", folder, 0)
     (tmp_path / "train").mkdir()
-    with pytest.raises(ArgumentError, match="reviews for training"):
+    with refused("data_dir", "file"):
         load_raw("imdb", tmp_path, 0)
     (tmp_path / "train" / "neg").mkdir()
     (tmp_path / "train" / "neg" / "0_1.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(ArgumentError, match=r"^data_dir = .*0_1\.txt': must be a text in UTF-8"):
+    with refused("data_dir", "file"):
         load_raw("imdb", tmp_path, 0)
 
 
 def test_texts_have_no_raw_features(tmp_path):
     reviews_as_lines(tmp_path)
-    with pytest.raises(ArgumentError, match="^features = 'raw': must be an extractor for texts"):
+    with refused("features", "value", value="raw"):
         load("imdb", tmp_path, 0)
 
 
@@ -237,60 +237,61 @@ def test_a_table_may_hold_texts(tmp_path):
 
 
 BAD_TABLES = {
-    "missing value": (TABLE.replace("41", ""), r"own\.csv, record 2, column age.*missing"),
-    "not available": (TABLE.replace("41", "N/A"), r"own\.csv, record 2, column age.*finite number"),
-    "missing label": (TABLE.replace("ant", " "), r"own\.csv, record 4, column label.*missing"),
-    "word": (TABLE.replace(".25", "few"), r"own\.csv, record 4, column weight.*a finite number"),
+    "missing value": (TABLE.replace("41", ""), "own.csv, record 2, column age"),
+    "not available": (TABLE.replace("41", "N/A"), "own.csv, record 2, column age"),
+    "missing label": (TABLE.replace("ant", " "), "own.csv, record 4, column label"),
+    "word": (TABLE.replace(".25", "few"), "own.csv, record 4, column weight"),
     "infinity": (
         TABLE.replace(".25", "inf"),
-        r"own\.csv, record 4, column weight.*a finite number",
+        "own.csv, record 4, column weight",
     ),
-    "short row": (TABLE.replace(",2\n", "\n"), r"line 3, column 1.*a row of 3 cells.*not 2"),
-    "long row": (TABLE.replace(",2\n", ",2,3\n"), r"own\.csv, line 3, column 1.*not 4"),
-    "no rows": ("age,label\n", "at least one record"),
-    "one column": ("label\na\nb\nc\n", "columns beside that of labels"),
-    "empty": ("", "not empty"),
-    "same name": ("label,x,x\na,1,2\n", "own.csv, column 3, x.*the only column of that name"),
-    "few rows": ("label,x\na,1\nb,2\n", "at least 3"),
+    "short row": (TABLE.replace(",2\n", "\n"), "own.csv, line 3, column 1"),
+    "long row": (TABLE.replace(",2\n", ",2,3\n"), "own.csv, line 3, column 1"),
+    "no rows": ("age,label\n", "own.csv"),
+    "one column": ("label\na\nb\nc\n", "own.csv"),
+    "empty": ("", "own.csv"),
+    "same name": ("label,x,x\na,1,2\n", "own.csv, column 3, x"),
+    "few rows": ("label,x\na,1\nb,2\n", "own.csv"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_a_bad_table_is_refused_with_row_and_column(case, tmp_path):
-    text, expected = BAD_TABLES[case]
+    text, place = BAD_TABLES[case]
     path = table(tmp_path, text)
-    with pytest.raises(ArgumentError, match=f"^records = .*{expected}"):
+    with refused("records") as caught:
         load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"))
+    assert place in str(caught.value.value)
 
 
 def test_columns_that_are_not_there_are_named(tmp_path):
     path = table(tmp_path)
     for columns, name in (
-        (Columns(label=None), "label = None"),
-        (Columns(label="y"), "label = 'y'"),
-        (Columns(label="label", text="words"), "text = 'words'"),
+        (Columns(label=None), "label"),
+        (Columns(label="y"), "label"),
+        (Columns(label="label", text="words"), "text"),
     ):
-        with pytest.raises(ArgumentError, match=f"^{name}: must be a column of own.csv: age, lab"):
+        with refused(name, value=getattr(columns, name)):
             load_raw(f"csv:{path}", None, 0, columns=columns)
-    with pytest.raises(ArgumentError, match="^labels = .*record 4.*one of cat, dog") as caught:
+    with refused("labels", "data") as caught:
         load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"), names=("cat", "dog"))
     assert "'ant'" not in str(caught.value)
-    with pytest.raises(ArgumentError, match="^records = .*an existing file"):
+    with refused("records", "file", value="nowhere.csv"):
         load_raw("csv:nowhere.csv", None, 0)
     latin = tmp_path / "latin.csv"
     latin.write_bytes("a,b\nÄ,1\n".encode("latin-1"))
-    with pytest.raises(ArgumentError, match=r"latin\.csv, line 2, column 1': .*text in UTF-8"):
+    with refused("records", "data"):
         load_raw(f"csv:{latin}", None, 0, columns=Columns(label="a"))
 
 
 def test_a_file_of_another_form_is_named():
-    with pytest.raises(ArgumentError, match=r"^data = 'csv:own\.txt': .*ends in \.csv"):
+    with refused("data", "file", value="csv:own.txt"):
         load_raw("csv:own.txt", None, 0)
 
 
 @pytest.mark.parametrize("name", ["csv", "xls:a.xls", "npz", "MNIST"])
 def test_an_unknown_form_of_data_is_named(name):
-    with pytest.raises(ArgumentError, match=f"^data = '{name}': must be .*npz:PATH"):
+    with refused("data", "choice", value=name):
         load_raw(name, None, 0)
 
 
@@ -308,10 +309,10 @@ def test_parquet_is_read_like_csv(tmp_path):
         np.testing.assert_array_equal(value, getattr(theirs.split, name))
     values["weight"][3] = None
     parquet.write_table(pyarrow.table(values), path)
-    with pytest.raises(ArgumentError, match=r"record 4, column weight.*missing"):
+    with refused("records", "data"):
         load_raw(f"parquet:{path}", None, 0, columns=columns)
     path.write_bytes(b"PAR1")
-    with pytest.raises(ArgumentError, match="an undamaged Parquet file"):
+    with refused("records", "file"):
         load_raw(f"parquet:{path}", None, 0, columns=columns)
 
 
@@ -342,7 +343,7 @@ def test_files_of_several_owners_share_their_classes(tmp_path):
     assert {source.names for source in sources} == {("ant", "bee", "cat", "dog", "owl")}
     assert {source.classes for source in sources} == {5}
     narrow = table(tmp_path, "age,label\n1,owl\n2,bee\n3,owl\n", "narrow.csv")
-    with pytest.raises(ArgumentError, match=r"narrow\.csv, which lacks column weight"):
+    with refused("records", "data"):
         load_own([first, narrow], 0, columns=Columns(label="label"))
     arrays = write_records(small_split(), tmp_path / "own.npz")
     (source,) = load_own([arrays], 0)
@@ -375,7 +376,7 @@ def test_shards_hold_few_classes_and_lose_no_record(parties):
 def test_an_unknown_partition_or_too_many_shards_are_refused():
     with refused("partition", "choice", value="dirichlet"):
         split_among(small_split(), 2, "dirichlet")
-    with pytest.raises(ArgumentError, match="^parties = 7: must be at most 5 "):
+    with refused("parties", "range", value=7):
         split_among(small_split(train=11), 7, "shards")
 
 
@@ -447,7 +448,7 @@ def test_a_public_data_set_is_found_by_option_variable_or_cache(tmp_path, monkey
     def found(given: Path | None = None, *, download: bool = False) -> Path:
         return find_folder("mnist", given, download=download, files="its files")
 
-    with pytest.raises(ArgumentError, match="^data_dir = None: must be .* that holds its files"):
+    with refused("data_dir", "file"):
         found()
     assert found(download=True) == cached
     cached.mkdir(parents=True)

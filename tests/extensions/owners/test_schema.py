@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import Columns, Split, load_own, read_cells
 from extensions.owners.schema import (
     Category,
@@ -97,7 +96,7 @@ def test_columns_are_found_by_name_in_any_order(tmp_path):
     turned = {name: cells[name] for name in reversed(cells)} | {"note": cells["who"]}
     np.testing.assert_array_equal(encode_table(SCHEMA, turned).x, encode_table(SCHEMA, cells).x)
     del turned["land"]
-    with pytest.raises(ArgumentError, match="the schema's column 'land'"):
+    with refused("records", "data"):
         encode_table(SCHEMA, turned)
 
 
@@ -111,7 +110,7 @@ def test_tables_without_a_schema_are_matched_by_name_too(tmp_path):
     for name, value in vars(ours.split).items():
         np.testing.assert_array_equal(value, getattr(theirs.split, name))
     other = table(tmp_path, "a,c,y\n1,10,0\n2,20,1\n3,30,0\n", "other.csv")
-    with pytest.raises(ArgumentError, match=r"other\.csv, which lacks column b.*same columns"):
+    with refused("records", "data"):
         load_own([first, other], 3, columns=Columns(label="y"))
 
 
@@ -185,9 +184,7 @@ def test_a_person_is_one_however_its_identifier_is_written(identifiers):
 
 @pytest.mark.parametrize("value", [2.0**53, -1.1e17, "1.10101E+17", " 1e+17", "2.E+05"])
 def test_an_identifier_that_was_rounded_is_refused(value):
-    with pytest.raises(
-        ArgumentError, match="record 2, column who.*all its digits.*as text"
-    ) as error:
+    with refused("records", "data") as error:
         units_of("a", value)
     assert "17" not in str(error.value)
 
@@ -206,30 +203,31 @@ def test_who_is_left_out_takes_her_own_rows_away_and_nobody_elses(tmp_path):
 
 
 BAD_VALUES = {
-    "beyond": ("a,50,de,10,yes", "a,101,de,10,yes", "record 1, column age.*in 0..100.*clip"),
-    "word": ("a,50,de", "a,fifty,de", "record 1, column age.*a finite number"),
-    "infinite": ("a,50,de", "a,inf,de", "record 1, column age.*a finite number"),
-    "missing": ("c,25,it", "c, ,it", "record 4, column age.*there: it is missing.*indicator"),
-    "spelled": ("c,25,it", "c,NA,it", "record 4, column age.*a finite number.*missing_values"),
-    "class": ("1,no", "1,maybe", "record 2, column ill.*one of the schema's classes, no, yes"),
-    "no class": ("1,no", "1,", "record 2, column ill.*missing"),
-    "nobody": ("b,100", ",100", "record 2, column who.*missing"),
-    "spelled nobody": ("b,100", "N/A,100", "record 2, column who.*a person's identifier"),
+    "beyond": ("a,50,de,10,yes", "a,101,de,10,yes", "record 1, column age"),
+    "word": ("a,50,de", "a,fifty,de", "record 1, column age"),
+    "infinite": ("a,50,de", "a,inf,de", "record 1, column age"),
+    "missing": ("c,25,it", "c, ,it", "record 4, column age"),
+    "spelled": ("c,25,it", "c,NA,it", "record 4, column age"),
+    "class": ("1,no", "1,maybe", "record 2, column ill"),
+    "no class": ("1,no", "1,", "record 2, column ill"),
+    "nobody": ("b,100", ",100", "record 2, column who"),
+    "spelled nobody": ("b,100", "N/A,100", "record 2, column who"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_VALUES)
 def test_what_the_schema_refuses_is_named_without_its_value(case, tmp_path):
-    old, new, expected = BAD_VALUES[case]
+    old, new, place = BAD_VALUES[case]
     cells = read_cells(table(tmp_path, TEXT.replace(old, new)))
-    with pytest.raises(ArgumentError, match=expected) as error:
+    with refused("records", "data") as error:
         encode_table(SCHEMA, cells)
+    assert place in error.value.value
     assert not re.search("101|fifty|inf|maybe", str(error.value))
 
 
 def test_categories_outside_are_refused_where_the_schema_says_so(tmp_path):
     strict = replace(SCHEMA, columns=(AGE, replace(LAND, outside="refuse"), DOSE))
-    with pytest.raises(ArgumentError, match="record 3, column land.*categories, de, fr, it"):
+    with refused("records", "data"):
         encode_table(strict, read_cells(table(tmp_path)))
 
 
@@ -240,7 +238,7 @@ def test_targets_of_a_regression_become_parts_of_their_range(tmp_path):
     assert encoded.y.tolist() == [0.25, 1.0, 1.0, 0.25]
     assert encoded.units is None
     narrow = replace(REGRESSION, target=Target(column="cost", range=(0.0, 100.0)))
-    with pytest.raises(ArgumentError, match="record 2, column cost.*in 0..100"):
+    with refused("records", "data"):
         encode_table(narrow, cells)
     clipped = replace(narrow, target=replace(narrow.target, outside="clip"))
     encoded = encode_table(clipped, cells)
@@ -315,14 +313,14 @@ def test_a_draft_is_refused_until_somebody_says_where_it_comes_from(tmp_path):
     assert text.count("# confirm") == 5
     path = table(tmp_path, text, "schema.toml")
     unread = read_schema(path)
-    with pytest.raises(ArgumentError, match="^basis = 'draft'.*publicly known.*epsilon does not"):
+    with refused("basis", "choice", value="draft"):
         encode_table(unread, cells)
     for basis in ("public", "data"):
         path.write_text(text.replace('basis = "draft"', f'basis = "{basis}"'))
         encoded = encode_table(read_schema(path), cells)
         assert (len(encoded.x), encoded.left_out) == (3, 1)
     without = table(tmp_path, text.replace('basis = "draft"\n', ""), "schema.toml")
-    with pytest.raises(ArgumentError, match="^basis = 'draft'"):
+    with refused("basis", "choice", value="draft"):
         read_schema(without).check_confirmed()
 
 
@@ -339,7 +337,7 @@ def test_a_draft_guesses_and_rounds(tmp_path):
     path.write_text(draft(cells, "cost", "who").text)
     assert read_schema(path).target == Target(column="cost", range=(0.0, 7.0), outside="clip")
     assert [*draft(cells, "y").left_out] == ["who"]
-    with pytest.raises(ArgumentError, match="^target = 'z': must be a column of the file: who, n"):
+    with refused("target", "choice", value="z"):
         draft(cells, "z")
 
 
@@ -360,36 +358,36 @@ def test_ranges_are_rounded_outward(ends, expected):
 
 
 BAD_SCHEMAS = {
-    "no TOML": ("basis =", "basis", "^schema = .*a file of TOML"),
-    "unknown key": ("basis", "bases", "^schema = 'bases': must be one of basis"),
-    "basis": ('"public"', '"guess"', "^basis = 'guess'"),
-    "task": ('"classification"', '"regression"', "^target.task = 'regression'.*has classes"),
-    "one class": ('["no", "yes"]', '["no"]', "^target.classes = .*at least two"),
-    "one class twice": ('["no", "yes"]', '["1", "1.0"]', "^target.classes = .*all different"),
-    "weights": ("[target]", "[target]\nweights = [1.0]", "^target.weights = .*one for each of 2"),
-    "no weight": ("[target]", "[target]\nweights = [0, 1]", "^target.weights = .*each of them"),
-    "no classes": ('classes = ["no", "yes"]', "", "^target.classes, target.range"),
-    "reversed range": ("[0.0, 100.0]", "[100, 0]", "^columns.age.range = .*smaller one first"),
-    "three ends": ("[0.0, 100.0]", "[0, 1, 2]", "^columns.age.range = .*two numbers"),
-    "word in a range": ("[0.0, 100.0]", '[0, "x"]', "^columns.age.range = .*two numbers"),
-    "log of 0": ("[1.0, 100.0]", "[0, 100]", "^columns.dose.range = .*above 0"),
-    "scale": ('"log"', '"cubic"', "^columns.dose.scale = 'cubic'"),
-    "missing": ('missing = "refuse"', 'missing = "zero"', "^columns.age.missing = 'zero'"),
-    "outside": ('outside = "refuse"', 'outside = "wrap"', "^columns.age.outside = 'wrap'"),
-    "column key": ("scale =", "scales =", "^columns.dose = 'scales'.*one of missing"),
-    "nothing known": ("range = [0.0, 100.0]", "", "^columns.age = .*either"),
-    "target as column": ('column = "ill"', 'column = "age"', "^columns = 'age': must be named"),
-    "rows": ("rows = 2", "rows = 0", "^unit.rows = 0: must be a whole number"),
-    "half rows": ("rows = 2", "rows = 1.5", "^unit.rows = 1.5"),
+    "no TOML": ("basis =", "basis", "schema"),
+    "unknown key": ("basis", "bases", "schema"),
+    "basis": ('"public"', '"guess"', "basis"),
+    "task": ('"classification"', '"regression"', "target.task"),
+    "one class": ('["no", "yes"]', '["no"]', "target.classes"),
+    "one class twice": ('["no", "yes"]', '["1", "1.0"]', "target.classes"),
+    "weights": ("[target]", "[target]\nweights = [1.0]", "target.weights"),
+    "no weight": ("[target]", "[target]\nweights = [0, 1]", "target.weights"),
+    "no classes": ('classes = ["no", "yes"]', "", "target.classes, target.range"),
+    "reversed range": ("[0.0, 100.0]", "[100, 0]", "columns.age.range"),
+    "three ends": ("[0.0, 100.0]", "[0, 1, 2]", "columns.age.range"),
+    "word in a range": ("[0.0, 100.0]", '[0, "x"]', "columns.age.range"),
+    "log of 0": ("[1.0, 100.0]", "[0, 100]", "columns.dose.range"),
+    "scale": ('"log"', '"cubic"', "columns.dose.scale"),
+    "missing": ('missing = "refuse"', 'missing = "zero"', "columns.age.missing"),
+    "outside": ('outside = "refuse"', 'outside = "wrap"', "columns.age.outside"),
+    "column key": ("scale =", "scales =", "columns.dose"),
+    "nothing known": ("range = [0.0, 100.0]", "", "columns.age"),
+    "target as column": ('column = "ill"', 'column = "age"', "columns"),
+    "rows": ("rows = 2", "rows = 0", "unit.rows"),
+    "half rows": ("rows = 2", "rows = 1.5", "unit.rows"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD_SCHEMAS)
 def test_a_bad_schema_is_refused_by_name(case, tmp_path):
-    old, new, expected = BAD_SCHEMAS[case]
+    old, new, argument = BAD_SCHEMAS[case]
     text = to_toml(SCHEMA)
     assert old in text
-    with pytest.raises(ArgumentError, match=expected):
+    with refused(argument):
         read_schema(table(tmp_path, text.replace(old, new, 1), "schema.toml"))
 
 

@@ -21,6 +21,7 @@ from extensions.privacy.accounting import (
     calibrate_noise,
     epsilon,
 )
+from tests.helpers.refused import refused
 
 DELTA = 1e-5
 RUN = {"noise_multiplier": 1.5, "sample_rate": 0.05, "steps": 100}
@@ -205,13 +206,13 @@ def test_overflow_is_the_smallest_epsilon_of_its_formula(overflow):
 
 @pytest.mark.parametrize("overflow", [4e-6, 5.1e-6, 0.3])
 def test_impossible_overflow_is_refused(overflow):
-    with pytest.raises(ArgumentError, match=r"overflow_probability = .*larger") as error:
+    with refused("overflow_probability", "range") as error:
         epsilon(**RUN, delta=DELTA, overflow_probability=overflow)
     assert error.value.argument == "overflow_probability"
 
 
 def test_delta_below_rounding_error_is_refused_with_advice():
-    with pytest.raises(ArgumentError, match=r"delta = 1e-14.*accountant = 'rdp'"):
+    with refused("delta", "range", value=1e-14):
         epsilon(**RUN, delta=1e-14)
     assert epsilon(**RUN, delta=1e-14, accountant="rdp") < math.inf
 
@@ -270,7 +271,7 @@ def test_paper_formula_fails_past_its_limit():
     target, steps = 40.0, 100
     noise = 2 * math.sqrt(steps * math.log(1 / DELTA)) / target
     assert gaussian_delta(target, noise / math.sqrt(steps)) > DELTA
-    with pytest.raises(ArgumentError, match=r"epsilon = 40\.0: must be at most 26\.98 "):
+    with refused("epsilon", "value", value=40.0):
         calibrate_noise(
             epsilon=target, delta=DELTA, sample_rate=1, steps=steps, calibration="paper"
         )
@@ -293,14 +294,13 @@ def test_a_target_that_protects_little_is_warned_of(target):
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 @pytest.mark.parametrize("target", [np.nextafter(1e4, 1e5), 10**9, 1e300])
 def test_a_target_that_protects_nothing_is_refused(calibration, target):
-    with pytest.raises(ArgumentError, match="private = False") as refused:
+    with refused("epsilon", "range", value=target):
         calibrate_noise(epsilon=target, calibration=calibration, **TARGET)
-    assert (refused.value.argument, refused.value.value) == ("epsilon", target)
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 def test_overflow_that_leaves_no_delta_is_refused_by_calibration(calibration):
-    with pytest.raises(ArgumentError, match=r"overflow_probability = 2e-06.*to more rows"):
+    with refused("overflow_probability", "value", value=2e-06):
         calibrate_noise(
             epsilon=2.0,
             delta=DELTA,
@@ -313,9 +313,9 @@ def test_overflow_that_leaves_no_delta_is_refused_by_calibration(calibration):
 
 def test_calibration_says_when_it_cannot_succeed():
     run = {"sample_rate": 0.5, "steps": 10**6}
-    with pytest.raises(ArgumentError, match=r"delta = 1e-11.*calibration = 'rdp'"):
+    with refused("delta", "value", value=1e-11):
         calibrate_noise(epsilon=1.0, delta=1e-11, **run)
-    with pytest.raises(ArgumentError, match=r"epsilon = 0.0001.*calibration = 'pld'"):
+    with refused("epsilon", "range", value=0.0001):
         calibrate_noise(epsilon=1e-4, delta=1e-11, calibration="rdp", **run)
 
 
@@ -380,7 +380,7 @@ CALLS = {
 )
 def test_bad_arguments_are_refused_by_name(call, name, value):
     function, good = CALLS[call]
-    with pytest.raises(ArgumentError, match=f"^{name} = ") as error:
+    with refused(name) as error:
         function(**{**good, name: value})
     assert error.value.argument == name
 
@@ -393,7 +393,7 @@ def test_every_entry_of_the_ledger_needs_a_name(name):
         lambda: ledger.charge(name, epsilon=1.0, delta=DELTA),
         lambda: ledger.disclose(name),
     ):
-        with pytest.raises(ArgumentError, match=r"^name = "):
+        with refused("name", "value"):
             add()
     assert ledger.phases == ()
     assert ledger.opened == []
@@ -489,10 +489,10 @@ def test_delta_used_up_by_charges_is_refused():
     ledger = Ledger()
     ledger.charge("winner", epsilon=0.25, delta=DELTA)
     assert ledger.get_epsilon(DELTA) == 0.25
-    with pytest.raises(ArgumentError, match=r"^delta = .*charges"):
+    with refused("delta", "value", value=9e-06):
         ledger.get_epsilon(0.9 * DELTA)
     ledger.record("training", **RUN)
-    with pytest.raises(ArgumentError, match=r"^delta = .*charges"):
+    with refused("delta", "value", value=1e-05):
         ledger.get_epsilon(DELTA)
 
 
@@ -514,7 +514,7 @@ def test_overflow_of_the_ledger_is_weighed_with_the_total_epsilon():
         DELTA,
     )
     ledger.charge("count", epsilon=5.0, delta=0)
-    with pytest.raises(ArgumentError, match=r"^overflow_probability = "):
+    with refused("overflow_probability", "range", value=4e-07):
         ledger.get_epsilon(DELTA)
 
 
@@ -600,5 +600,5 @@ def edited(change):
     ],
 )
 def test_json_that_is_no_ledger_is_refused(text, name):
-    with pytest.raises(ArgumentError, match=f"^{name} = "):
+    with refused(name):
         Ledger.from_json(text)

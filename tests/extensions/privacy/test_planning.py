@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.privacy.accounting import NEIGHBOURS, Ledger
 from extensions.privacy.planning import Phase, Target, allowed_overflow, plan
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, capacity
+from tests.helpers.refused import refused
 
 DELTA = 1e-5
 STEPS: dict[str, Any] = {"steps": 120, "sample_rate": 0.1}
@@ -84,19 +84,19 @@ def test_two_phases_meet_the_target_of_both_together():
 
 def test_a_phase_that_takes_all_is_refused():
     local = Phase(steps=30, sample_rate=0.1, noise_multiplier=0.6)
-    with pytest.raises(ArgumentError, match=r"^epsilon = 2.0: must be above .* beside the run"):
+    with refused("epsilon", "value", value=2.0):
         plan((local, Phase(**STEPS, **NONE, epsilon=2.0)), target())
 
 
 def test_noise_that_fails_too_often_is_refused():
     """Nothing of delta is left for epsilon 20, whatever the batches' rows."""
     phase = Phase(**STEPS, **NONE, epsilon=20.0, overflow_probability=1e-9)
-    with pytest.raises(ArgumentError, match=r"^overflow_probability = 1e-09"):
+    with refused("overflow_probability", "value", value=1e-09):
         plan((phase,), target())
 
 
 @pytest.mark.parametrize("noise", [{"epsilon": 2.0}, {"noise_multiplier": 3.0}])
 @pytest.mark.parametrize("calibration", ["pld", "rdp"])
 def test_a_delta_below_what_the_report_can_tell_is_refused(noise, calibration):
-    with pytest.raises(ArgumentError, match=r"^delta = 1e-14: must be above .*rounding error"):
+    with refused("delta", "value", value=1e-14):
         plan((Phase(**STEPS, **NONE | noise),), target(delta=1e-14, calibration=calibration))

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
     OwnRecords,
@@ -25,6 +24,7 @@ from extensions.privacy.sampling import (
     draw_rows,
 )
 from extensions.ring.fixed_point import encode
+from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     ALARM,
     PRESETS,
@@ -64,16 +64,14 @@ def test_capacity_of_a_rate_of_one_is_everything():
 
 @pytest.mark.parametrize("probability", [1.0, -0.1, math.nan])
 def test_capacity_names_an_impossible_probability(probability):
-    with pytest.raises(
-        ArgumentError, match=rf"^overflow_probability = {probability!r}: must be in"
-    ):
+    with refused("overflow_probability", "range", value=probability):
         capacity(10, 0.1, probability)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.5, 1.0001, math.nan])
 def test_impossible_rates_are_named(rate):
     for call in (check_sample_rate, lambda q: capacity(10, q, 1e-9)):
-        with pytest.raises(ArgumentError, match=rf"^sample_rate = {rate!r}: must be in \(0, 1\]"):
+        with refused("sample_rate", "range", value=rate):
             call(rate)
     assert check_sample_rate(1.0) == 1.0
 
@@ -169,40 +167,36 @@ def test_labels_may_be_integers_or_targets(labels, targets):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_missing_features_are_named_with_their_place(bad):
-    with pytest.raises(ArgumentError, match=r"^features = .*finite.*row 2, column 1;") as caught:
+    with refused("features", "data") as caught:
         check_records([[1, 1], [2, 2], [3, bad], [bad, 4]], [0, 0, 0, 0], **GOOD)
     assert caught.value.argument == "features"
 
 
 def test_a_row_beyond_the_bound_is_named():
-    with pytest.raises(
-        ArgumentError, match=r"^features = .*a row of norm above 5.*max_feature_norm = 5\..*row 1;"
-    ):
+    with refused("features", "data"):
         check_records([[5.0, 0.0], [0.0, 5.01], [0.0, 5.005]], [0, 0, 0], **GOOD)
 
 
 def test_a_bound_that_is_none_refuses_every_row():
-    with pytest.raises(ArgumentError, match="max_feature_norm = nan"):
+    with refused("features", "data"):
         check_records([[1.0]], [0], frac_bits=16, classes=3, max_feature_norm=math.nan)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 0), (2, 2, 2)])
 def test_features_of_another_shape_are_refused(shape):
-    with pytest.raises(
-        ArgumentError, match=r"^features = .*: must be a shape \(records, features\)"
-    ):
+    with refused("features", "shape"):
         check_records(np.ones(shape), [0, 1], **GOOD)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (2, 4), (2, 3, 1)])
 def test_labels_of_another_shape_are_refused(shape):
-    with pytest.raises(ArgumentError, match=r"^labels = .*: must be a shape \(2,\) or \(2, 3\)"):
+    with refused("labels", "shape"):
         check_records([[1.0], [2.0]], np.zeros(shape), **GOOD)
 
 
 @pytest.mark.parametrize("bad", [3, -1, 0.5, math.nan, math.inf, 1e300, "cat", None])
 def test_the_record_of_a_label_that_is_no_class_is_named_and_never_the_label(bad):
-    with pytest.raises(ArgumentError, match=r"^labels = .*row 0.*an integer in 0\.\.2") as caught:
+    with refused("labels", "data") as caught:
         check_records([[1.0]], [bad], **GOOD)
     assert repr(bad) not in str(caught.value).removesuffix("an integer in 0..2.")
 
@@ -216,7 +210,7 @@ def test_labels_are_checked_without_a_list_of_all_classes(kind):
     "bad", [-0.1, 1.1, math.nextafter(0.0, -1.0), math.nextafter(1.0, 2.0), math.nan, math.inf]
 )
 def test_targets_outside_their_range_are_refused(bad):
-    with pytest.raises(ArgumentError, match=r"^labels = .*must be in \[0, 1\]"):
+    with refused("labels", "data"):
         check_records([[1.0]], [[0.0, bad, 0.0]], **GOOD)
 
 
@@ -236,16 +230,17 @@ def test_blocks_are_those_of_the_whole():
 
 @pytest.mark.parametrize(
     ("bad", "told"),
-    [(math.nan, "row 39998, column 2;"), (1e300, "must be below 2"), (6.0, "norm.*row 39998;")],
+    [(math.nan, "row 39998, column 2;"), (1e300, "row 39998"), (6.0, "row 39998;")],
 )
 def test_a_value_in_a_late_block_is_named_with_its_place(bad, told):
     x, y = np.zeros(SEVERAL_BLOCKS), np.zeros(SEVERAL_BLOCKS[0])
     x[39_998, 2] = bad
-    with pytest.raises(ArgumentError, match=f"^features = .*{told}") as caught:
+    with refused("features") as caught:
         check_records(x, y, **GOOD)
+    assert told in str(caught.value)
     assert "norm 6" not in str(caught.value)
     y[39_999] = 3
-    with pytest.raises(ArgumentError, match=r"^labels = .*row 39999"):
+    with refused("labels", "data"):
         check_records(np.zeros(SEVERAL_BLOCKS), y, **GOOD)
 
 
@@ -275,5 +270,5 @@ def test_records_are_checked_in_one_and_a_half_of_their_memory(targets, dtype):
 def test_arrays_of_no_real_numbers_are_refused_by_name(kind):
     good = {"features": np.ones((3, 2)), "labels": np.eye(3)}
     for name in good:
-        with pytest.raises(ArgumentError, match=f"{name} = 'an array of .*real numbers"):
+        with refused(name, "type"):
             check_records(**{**good, name: good[name].astype(np.int64).astype(kind)}, **GOOD)

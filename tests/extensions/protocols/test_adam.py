@@ -19,6 +19,7 @@ from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import decode
 from extensions.runs.config import TrainConfig
 from tests.extensions.protocols.test_optimizer import CLASSES, CONFIG, FEATURES, F, records, trained
+from tests.helpers.refused import refused
 from tests.helpers.strategies import ROUNDINGS
 
 SHAPE = LayerShape(
@@ -203,21 +204,21 @@ def test_epsilon_is_that_of_the_sums():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beta1": 1.0}, "beta1 = 1.0: must be in 0"),
-        ({"beta2": 0.25}, "beta2 = 0.25: must be in 0.5"),
-        ({"adam_floor": 2.0}, "adam_floor = 2.0: must be in 2"),
-        ({"eps": 0.0}, "eps = 0.0: must be in 2"),
-        ({"momentum": math.nan}, "momentum = nan: must be in 0"),
+        ({"beta1": 1.0}, "beta1"),
+        ({"beta2": 0.25}, "beta2"),
+        ({"adam_floor": 2.0}, "adam_floor"),
+        ({"eps": 0.0}, "eps"),
+        ({"momentum": math.nan}, "momentum"),
     ],
     ids=str,
 )
 def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str):
-    with pytest.raises(ArgumentError, match=message):
+    with refused(message, "range"):
         ScriptTraining(noise_multiplier=1.0, **options)
 
 
 def test_what_does_not_fit_the_ring_is_refused():
-    with pytest.raises(ArgumentError, match="eps = .*: must be larger: a gradient may be"):
+    with refused("eps", "value", value=1.52587890625e-05):
         plan(noise=0.0, eps=2.0**-16)
 
 
@@ -240,5 +241,5 @@ def test_settings_of_a_run_that_do_not_fit_are_refused(changes: dict[str, Any]):
 
 def test_hidden_weights_keep_to_their_bound():
     config = replace(CONFIG, model="mlp:8", noise_multiplier=1.0, optimizer="adam", lr=0.5)
-    with pytest.raises(ArgumentError, match="such that 500 steps move weights by 300"):
+    with refused("learning_rate", "value", value=0.5):
         plan_of(replace(config, steps=500), network_of(config, FEATURES), 40, 20.0)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extensions.errors import ArgumentError
 from extensions.network.layers import LayerGradient, LayerShape, chain_of_shapes
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
@@ -19,6 +18,7 @@ from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.noise import WIDENING
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode
+from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     MODELS,
     PRESETS,
@@ -130,7 +130,7 @@ REFUSED = [
     ("argument", "options"), REFUSED, ids=[f"{name}-{i}" for i, (name, _) in enumerate(REFUSED)]
 )
 def test_a_plan_that_cannot_keep_its_promise_is_refused(argument, options):
-    with pytest.raises(ArgumentError, match=rf"^{argument} = .*: must be ") as caught:
+    with refused(argument) as caught:
         plan_of(**options)
     assert caught.value.argument == argument
 
@@ -139,19 +139,19 @@ def test_a_plan_that_cannot_keep_its_promise_is_refused(argument, options):
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 2.0**20 + 1])
 def test_norm_bounds_of_a_layer_are_checked(name, bad):
     norms = {"input_norm": 1.0, "delta_norm": 1.0, name: bad}
-    with pytest.raises(ArgumentError, match=rf"^{name} = .*: must be in \(0, 2\^20\]"):
+    with refused(name, "range"):
         LayerShape(in_features=2, out_features=2, has_bias=True, **norms)
 
 
 @pytest.mark.parametrize("frac_bits", PRESETS)
 def test_learning_rates_are_accepted_over_the_range_that_the_error_states(frac_bits):
-    with pytest.raises(ArgumentError, match="^learning_rate = ") as caught:
+    with refused("learning_rate", "value", value=1e-30) as caught:
         plan_of(frac_bits=frac_bits, learning_rate=1e-30)
     low, high = (int(power) for power in re.findall(r"2\^(-?\d+)", str(caught.value)))
     for exponent in (low, high):
         plan_of(frac_bits=frac_bits, learning_rate=24.0 * 2.0**exponent)
     for exponent in (low - 1.01, high + 2.01):
-        with pytest.raises(ArgumentError, match="learning_rate"):
+        with refused("learning_rate", "value"):
             plan_of(frac_bits=frac_bits, learning_rate=24.0 * 2.0**exponent)
 
 
@@ -169,9 +169,9 @@ def test_a_step_refuses_a_plan_made_for_something_else():
     plan = plan_of(HIDDEN)
     layers = gradients(random_batch(plan), plan)
     for ring in (ClearRing(20), ClearRing(16, parties=2)):
-        with pytest.raises(ArgumentError, match="^plan = .*: must be made for the ring's"):
+        with refused("plan", "value"):
             clipped_sums(ring, layers, plan, None)
     without_bias = [LayerGradient(inputs=x.inputs, deltas=x.deltas, has_bias=False) for x in layers]
     for other in (layers[:1], [*layers, layers[0]], without_bias):
-        with pytest.raises(ArgumentError, match="^layers = .*: must be those of the plan"):
+        with refused("layers", "value"):
             clipped_sums(ClearRing(16), other, plan, None)

@@ -14,7 +14,6 @@ from scipy.stats import chi2
 
 from crypten_ext import nn
 from crypten_ext.run.initialization import initialize as initialize_encrypted
-from extensions.errors import ArgumentError
 from extensions.network.evaluation import count_misses
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import load_raw, split_among
@@ -32,6 +31,7 @@ from extensions.runs.manifest import stated
 from tests.conftest import Pools
 from tests.extensions.cli.test_cli_parties import parties_by_hand
 from tests.helpers.commands import pea, report_of
+from tests.helpers.refused import refused
 from tests.helpers.rival_models import rivals
 from tests.helpers.strategies import ALARM
 
@@ -346,9 +346,9 @@ HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"local": HUGE}, "local = 'a layer of norm 387.3': must be of norm at most 100"),
-        ({"local": []}, r"local = \[\]: must be of the model's shapes"),
-        ({"records": 0}, "records = 0: must be a whole number of at least 1"),
+        ({"local": HUGE}, "local = 'a layer of norm 387.3':"),
+        ({"local": []}, r"local = \[\]:"),
+        ({"records": 0}, "records = 0:"),
     ],
 )
 def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
@@ -366,21 +366,19 @@ def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
 def test_a_model_whose_activations_are_not_known_is_refused():
     relu = nn.ReLU()
     model = nn.Sequential(nn.Linear(5, 4), relu, nn.Linear(4, 3), relu, nn.Linear(3, 2))
-    with pytest.raises(
-        ArgumentError, match=r"model = \"3 layers with \['ReLU'\]\": must be with 2"
-    ):
+    with refused("model", "value"):
         initialize_encrypted(model, [], 1)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"strategy": "best"}, "strategy = 'best': must be one of"),
-        ({"strategy": "local"}, "held_out = None: must be given with strategy"),
-        ({"weighting": "loud"}, "weighting = 'loud': must be one of"),
+        ({"strategy": "best"}, "strategy = 'best':"),
+        ({"strategy": "local"}, "held_out = None:"),
+        ({"weighting": "loud"}, "weighting = 'loud':"),
         (
             {"strategy": "local-accuracy", "weighting": "uniform"},
-            "weighting = 'uniform': must be left out without an average",
+            "weighting = 'uniform':",
         ),
     ],
 )
@@ -430,37 +428,37 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"init": "best"}, "init = 'best': must be one of"),
-        ({"init": "zero", "noise_multiplier_init": None, "model": "mlp:4"}, "init = 'zero'"),
-        ({"init": None}, "noise_multiplier_init = 2.0: must be left out"),
-        ({"init": "random", "noise_multiplier_init": None, "init_steps": 3}, "init_steps = 3"),
-        ({"noise_multiplier_init": None}, "give epsilon_init, or noise_multiplier_init"),
-        ({"epsilon_init": 1.0}, "give epsilon_init, or noise_multiplier_init"),
-        ({"epsilon_init": -1.0, "noise_multiplier_init": None}, "epsilon_init = -1.0"),
-        ({"noise_multiplier_init": math.nan}, "noise_multiplier_init = nan"),
+        ({"init": "best"}, "init"),
+        ({"init": "zero", "noise_multiplier_init": None, "model": "mlp:4"}, "init"),
+        ({"init": None}, "noise_multiplier_init"),
+        ({"init": "random", "noise_multiplier_init": None, "init_steps": 3}, "init_steps"),
+        ({"noise_multiplier_init": None}, "epsilon_init, noise_multiplier_init"),
+        ({"epsilon_init": 1.0}, "epsilon_init, noise_multiplier_init"),
+        ({"epsilon_init": -1.0, "noise_multiplier_init": None}, "epsilon_init"),
+        ({"noise_multiplier_init": math.nan}, "noise_multiplier_init"),
         (
             {
                 **{"epsilon": 1.0, "noise_multiplier": None},
                 **{"epsilon_init": 1.0, "noise_multiplier_init": None},
             },
-            "epsilon_init = 1.0: must be below epsilon = 1.0",
+            "epsilon_init",
         ),
-        ({"init_steps": 0}, "init_steps = 0: must be a whole number of at least 1"),
-        ({"init_lr": 0.0}, r"init_lr = 0.0: must be positive, in 2\^-40..2\^40"),
-        ({"init_weighting": "loud"}, "init_weighting = 'loud': must be one of"),
+        ({"init_steps": 0}, "init_steps"),
+        ({"init_lr": 0.0}, "init_lr"),
+        ({"init_weighting": "loud"}, "init_weighting"),
         (
             {"init_weighting": "uniform", "init": "local-accuracy"},
-            "init_weighting = 'uniform': must be left out without an average",
+            "init_weighting",
         ),
     ],
 )
 def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str):
-    with pytest.raises(ArgumentError, match=message):
+    with refused(message):
         config(**settings)
 
 
 def test_local_models_that_spend_all_are_refused_before_the_run():
-    with pytest.raises(ArgumentError, match=r"^epsilon = 1.0: must be above .* beside the run"):
+    with refused("epsilon", "value", value=1.0):
         config(epsilon=1.0, noise_multiplier=None, noise_multiplier_init=0.5).resolved()
 
 
@@ -468,16 +466,16 @@ def test_protocol_4_refuses_what_it_cannot_compare():
     ring = ClearRing(20)
     one = [(encode(np.zeros((2, 3, 5)), 20), encode(np.zeros((2, 3)), 20))]
     start = [(encode(np.zeros((3, 5)), 20), encode(np.zeros(3), 20))]
-    with pytest.raises(ArgumentError, match="strategy = 'best'"):
+    with refused("strategy", "choice", value="best"):
         initialize(ring, "best", one, [1, 1], start=start)
-    with pytest.raises(ArgumentError, match="held_out = None"):
+    with refused("held_out", "value"):
         initialize(ring, "local", one, [1, 1], start=start)
     for wrong in ([1], [1, 0]):
-        with pytest.raises(ArgumentError, match=r"records = .*2 numbers, each at least 1"):
+        with refused("records", "value"):
             initialize(ring, "local-average", one, wrong, start=start)
-    with pytest.raises(ArgumentError, match="weighting = 'loud'"):
+    with refused("weighting", "choice", value="loud"):
         initialize(ring, "local", one, [1, 1], start=start, weighting="loud")
-    with pytest.raises(ArgumentError, match="candidates = 63"):
+    with refused("candidates", "value", value=63):
         first_smallest(ring, np.zeros(63, dtype=np.int64))
 
 

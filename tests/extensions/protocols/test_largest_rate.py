@@ -8,7 +8,7 @@ import pytest
 from extensions.errors import ArgumentError, GradientError
 from extensions.protocols.announcement import Announced
 from extensions.protocols.drift import Drift, with_largest_rate
-from extensions.protocols.pea import plans
+from extensions.protocols.step import Step
 from extensions.runs.config import TrainConfig
 from tests.helpers.strategies import MODELS, plan_of
 
@@ -48,7 +48,7 @@ def named(error: Exception) -> float:
 
 
 def made(changes: dict[str, object]) -> None:
-    plans(replace(CONFIG, **changes), Announced((), (600, 600, 600), FEATURES))
+    Step.of(replace(CONFIG, **changes), Announced((), (600, 600, 600), FEATURES))
 
 
 @pytest.mark.parametrize("changes", [*MOVED, *BEYOND_THE_RING], ids=str)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import signal, special
 
-from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import (
     SMOOTHING,
@@ -22,6 +21,7 @@ from extensions.protocols.noise import (
 )
 from extensions.ring.clear import ClearRing
 from extensions.runs.config import TrainConfig
+from tests.helpers.refused import refused
 
 TRUSTS = [(2, 1), (3, 1), (3, 2), (7, 2)]
 """Parties, and how many of them collude."""
@@ -36,7 +36,7 @@ def test_noise_near_the_unit_of_the_last_place_is_refused(parties, colluders, pa
     assert 31 < math.ldexp(least, 16) < 72
     options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
     add_gaussian_noise(ring, zeros, least, **options)
-    with pytest.raises(ArgumentError, match=r"^sigma = .* 16 fractional bits.* Raise .*frac_bits"):
+    with refused("sigma", "value"):
         add_gaussian_noise(ring, zeros, max(part * least, 5e-324), **options)
 
 
@@ -149,7 +149,7 @@ def test_noise_that_all_parties_can_bear_together_is_drawn(parties, colluders):
     options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
     add_gaussian_noise(ring, zeros, math.nextafter(most, 0.0), **options)
     for wider in (most, 2 * most, 1e300):
-        with pytest.raises(ArgumentError, match=r"^sigma = .* 16 fractional bits.* Lower"):
+        with refused("sigma", "value"):
             add_gaussian_noise(ring, zeros, wider, **options)
 
 
@@ -160,5 +160,5 @@ def test_a_noised_count_is_refused_beyond_the_same_bounds():
     TrainConfig(evaluate="noisy", count_noise=math.nextafter(most, 0.0), **settings)
     for count_noise in (0.1, most, 1e300):
         TrainConfig(evaluate="mpc", count_noise=count_noise, **settings)
-        with pytest.raises(ArgumentError, match=r"^count_noise = .*: must be in .*= 8\."):
+        with refused("count_noise", "value"):
             TrainConfig(evaluate="noisy", count_noise=count_noise, **settings)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.gaussian_table import TAIL
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
@@ -19,6 +18,7 @@ from extensions.protocols.noise import add_gaussian_noise, party_variance
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import NoiseSource
+from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     ALARM,
     count_p_value,
@@ -84,12 +84,12 @@ def test_what_the_papers_shares_add_beyond_need():
     [("parties", 0, 0), ("parties", -3, 1), ("colluders", 3, 3), ("colluders", 2, -1)],
 )
 def test_impossible_coalitions_are_refused(argument, parties, colluders):
-    with pytest.raises(ArgumentError, match=f"^{argument} = "):
+    with refused(argument):
         party_variance(parties, colluders)
 
 
 def test_shares_that_nobody_knows_are_refused():
-    with pytest.raises(ArgumentError, match=r"^noise_shares = 'half': .*exact, paper"):
+    with refused("noise_shares", "choice", value="half"):
         party_variance(3, 1, "half")  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ def test_shares_that_nobody_knows_are_refused():
 def test_with_a_dealer_somebody_colludes_and_some_party_does_not(colluders):
     """Of no colluders the dealer would be one, and of three parties no noise would stay."""
     ring, zeros = ClearRing(16, parties=3), [np.zeros(1, dtype=np.int64)]
-    with pytest.raises(ArgumentError, match=rf"^colluders = {colluders}: must be in 1\.\.2"):
+    with refused("colluders", "value", value=colluders):
         add_gaussian_noise(
             ring,
             zeros,
@@ -113,7 +113,7 @@ def test_a_host_without_a_dealer_deals_no_noise():
     ring = ToyRing(16, 3)
     x = [ring.share(np.zeros(2, dtype=np.int64))]
     options = {"frac_bits": 16, "source": SystemSource(), "dealer_noise": True}
-    with pytest.raises(ArgumentError, match=r"^dealer_noise = True: .* without a dealer"):
+    with refused("dealer_noise", "value", value=True):
         add_gaussian_noise(ring, x, 1.0, **options)
 
 
@@ -163,14 +163,14 @@ def test_scale_zero_and_no_elements_are_zeros():
 
 @pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, 2.0**SAFE_BITS / TAIL])
 def test_unusable_scales_are_refused(scale):
-    with pytest.raises(ArgumentError, match=r"^scale = .* must be in \[0, 1\.15e\+17\) ring units"):
+    with refused("scale", "range"):
         discrete_gaussian(scale, (1,))
 
 
 def test_noise_of_all_parties_together_must_fit_the_ring():
     alone = 0.9 * 2.0**SAFE_BITS / TAIL
     ring, zeros = ClearRing(16, parties=3), [np.zeros(1, dtype=np.int64)]
-    with pytest.raises(ArgumentError, match=r"^sigma = .* 0 fractional bits.* Lower frac_bits"):
+    with refused("sigma", "value", value=1.0376293541461622e17):
         add_gaussian_noise(ring, zeros, alone, frac_bits=0, source=InsecureSeededSource(1))
 
 
@@ -212,7 +212,7 @@ def test_insecure_draws_are_a_function_of_seed_party_and_position():
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_insecure_seeds_out_of_range_are_refused(seed):
-    with pytest.raises(ArgumentError, match=rf"^seed = {seed}: must be in 0\.\.2\^63 - 1"):
+    with refused("seed", "range", value=seed):
         InsecureSeededSource(seed)
 
 

@@ -16,13 +16,14 @@ from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
 from extensions.protocols.optimizer import (
+    TOTAL,
+    Descent,
     Mean,
     State,
     iterates,
     largest_weight,
     multipliers,
     network_of,
-    numerators,
     plan_of,
 )
 from extensions.ring.clear import ClearRing
@@ -111,7 +112,8 @@ def test_rates_fall_to_nothing_after_the_last_step():
     plan = step_plan(learning_rate=0.31)
     first, exponent = plan.step_ratio
     for steps in (1, 25, 4000):
-        found = numerators(plan, "cosine", steps)
+        rates = multipliers("cosine", steps)
+        found = [Descent(plan).public(1, rate)[0] for rate in rates]
         assert found[0] == first
         assert min(found) >= 1
         wanted = np.array(multipliers("cosine", steps)) * 0.31 / plan.expected_batch_size
@@ -187,7 +189,7 @@ def test_what_a_step_truncates_stays_below_2_to_the_62(momentum):
 @pytest.mark.parametrize("momentum", [-0.1, 0.9999, 1.0, math.nan])
 def test_momentum_out_of_range_is_refused(momentum):
     for make in (lambda m: step_plan(momentum=m), lambda m: replace(CONFIG, momentum=m)):
-        with pytest.raises(ArgumentError, match=r"^momentum = .*: must be in 0\.\.0\.999"):
+        with refused("momentum", "range"):
             make(momentum)
 
 
@@ -229,7 +231,7 @@ def test_a_bias_of_a_small_input_is_clipped_with_it(bias_bits):
 def test_a_step_and_its_plan_have_one_input_of_biases():
     plan = step_plan()
     layers = [replace(each, bias_bits=1) for each in gradients(random_batch(plan), plan)]
-    with pytest.raises(ArgumentError, match="^layers = .*: must be those of the plan"):
+    with refused("layers", "value"):
         clipped_sums(ClearRing(16), layers, plan, None)
 
 
@@ -257,7 +259,7 @@ def test_noise_of_a_bias_is_scaled_with_its_input_and_none_is_drawn_without():
 
 @pytest.mark.parametrize("scale", [-1.0, 2.0, 0.3, 2.0**-9, math.nan, math.inf])
 def test_an_input_of_biases_that_is_no_power_of_two_is_refused(scale):
-    with pytest.raises(ArgumentError, match=r"^bias_scale = .*: must be 0 for no bias, or a power"):
+    with refused("bias_scale", "range"):
         replace(CONFIG, bias_scale=scale)
 
 
@@ -292,14 +294,14 @@ def test_residuals_that_nothing_cuts_are_within_what_steps_can_reach(lr):
 
 
 def test_steps_that_may_reach_too_far_are_refused():
-    with pytest.raises(ArgumentError, match="^layers = .*: must be norm bounds") as caught:
+    with refused("layers", "value") as caught:
         plans(replace(CONFIG, loss="least-squares", lr=100.0))
     (note,) = caught.value.__notes__
     assert note.startswith("In 10 steps weights may reach a norm of 4")
     plans(replace(CONFIG, loss="least-squares", lr=100.0, frac_bits=18))
     plan, bound = plans(replace(CONFIG, average=0.4))
     assert Mean.over(0.4, CONFIG.steps, plan.frac_bits, bound).count == 4
-    with pytest.raises(ArgumentError, match="^average = 0.4: must be 0 for steps of this size"):
+    with refused("average", "value", value=0.4):
         Mean.over(0.4, CONFIG.steps, plan.frac_bits, 2.0**31)
 
 
@@ -313,8 +315,8 @@ def test_the_mean_is_that_of_the_last_iterates(count, rounding):
     assert [mean.counts(step) for step in (1000 - count + 1, 1000)] == [0, 1]
     models = encode(np.random.default_rng(1).uniform(-50, 50, (count, 6)), F)
     state = State(
-        model=[(models[-1][:4], models[-1][4:])],
-        total=[(models[:-1, :4].sum(axis=0), models[:-1, 4:].sum(axis=0))],
+        [(models[-1][:4], models[-1][4:])],
+        {TOTAL: [(models[:-1, :4].sum(axis=0), models[:-1, 4:].sum(axis=0))]},
     )
     found = flat(mean.of(ClearRing(F, rounding=rounding, seed=1), state).model)
     exact = decode(models, F).mean(axis=0)
@@ -324,5 +326,5 @@ def test_the_mean_is_that_of_the_last_iterates(count, rounding):
 
 @pytest.mark.parametrize("average", [-0.1, 1.1, math.nan])
 def test_a_part_of_the_iterates_that_there_is_not_is_refused(average):
-    with pytest.raises(ArgumentError, match=r"^average = .*: must be in 0\.\.1"):
+    with refused("average", "range"):
         replace(CONFIG, average=average)

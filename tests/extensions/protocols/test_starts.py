@@ -15,9 +15,10 @@ from extensions.network.spec import ModelSpec
 from extensions.owners.data import write_private
 from extensions.privacy.sampling import check_records
 from extensions.protocols.announcement import Announced
-from extensions.protocols.dpsgd import clipped_sums, parts_of
+from extensions.protocols.dpsgd import parts_of
 from extensions.protocols.host import Batch, pairs
-from extensions.protocols.pea import gradients_of, plans, public_start
+from extensions.protocols.pea import public_start
+from extensions.protocols.step import Step
 from extensions.ring.clear import ClearRing
 from extensions.runs.config import TrainConfig
 
@@ -47,7 +48,8 @@ def cache(tmp_path: Path, monkeypatch) -> None:
 
 def longest_part(config: TrainConfig, seed: int) -> float:
     """Returns the longest part of a record in a step's sum, over its bound."""
-    network, plan, _ = plans(config, Announced((), (100, 100, 100), FEATURES))
+    step = Step.of(config, Announced((), (100, 100, 100), FEATURES))
+    plan = step.plan
     model = pairs(public_start(config, FEATURES))
     ring = ClearRing(plan.frac_bits, parties=3, rounding="floor")
     draws = np.random.default_rng(seed)
@@ -64,9 +66,8 @@ def longest_part(config: TrainConfig, seed: int) -> float:
     for row in range(RECORDS):
         one = slice(row, row + 1)
         norms = np.einsum("ij,ij->i", own.features[one], own.features[one])
-        batch = Batch(own.features[one], own.labels[one], norms, np.zeros(1, dtype=np.int64))
-        gradients, weights = gradients_of(ring, network, model, batch, config, plan)
-        parts = parts_of(clipped_sums(ring, gradients, plan, None, weights))
+        batch = Batch(own.features[one], own.labels[one], norms, None)
+        parts = parts_of(step.clipped(ring, model, batch))
         length = math.sqrt(sum(float((part.astype(float) ** 2).sum()) for part in parts))
         lengths.append(math.ldexp(length, -plan.frac_bits - plan.factor_bits))
     return max(lengths) / (plan.max_grad_norm * (1 + plan.eta))

@@ -87,7 +87,7 @@ def test_runs_for_records_and_for_persons_are_not_added_up(tmp_path):
     path = tmp_path / "own.budget.json"
     run([path, None])
     persons = {"facts": {"schema unit": {"column": "patient", "rows": 1}}}
-    with pytest.raises(ArgumentError, match="for each person of column patient, after runs for"):
+    with refused("budget", "value"):
         run([path, None], **persons)
     assert len(read(path).entries) == 1
     other = tmp_path / "persons.budget.json"
@@ -140,7 +140,7 @@ def test_a_first_run_may_take_the_whole_cap_and_a_second_is_refused():
     one = Account(cap=Cap(epsilon=alone, delta=DELTA)).with_entry(entry("a"), "here")
     assert one.left() == 0.0
     for weak in (1e3, 1e6):
-        with pytest.raises(ArgumentError, match=r"budget = 'epsilon .* in here .*at most"):
+        with refused("budget", "range"):
             one.with_entry(entry("b", ledger=ledger(weak)), "here")
 
 
@@ -150,7 +150,7 @@ def test_runs_are_let_in_until_the_cap_and_never_beyond():
     limited = Account(cap=Cap(epsilon=4.0, delta=DELTA))
     for number in range(fitting):
         limited = limited.with_entry(entry(str(number)), "here")
-    with pytest.raises(ArgumentError, match="the cap"):
+    with refused("budget", "range"):
         limited.with_entry(entry("one more"), "here")
     assert 0.0 < limited.left() < limited.entries[0].epsilon(DELTA)
 
@@ -158,13 +158,13 @@ def test_runs_are_let_in_until_the_cap_and_never_beyond():
 @pytest.mark.parametrize("noise", [0.0, 1e-4])
 def test_what_is_not_private_is_infinite_and_refused(noise):
     limited = Account(cap=Cap(epsilon=1e6, delta=DELTA))
-    with pytest.raises(ArgumentError, match="epsilon inf"):
+    with refused("budget", "range"):
         limited.with_entry(entry("a", ledger=ledger(noise)), "here")
 
 
 def test_an_exact_count_is_refused_unless_the_cap_is_for_training_alone():
     exact, cap = entry("a", exact=True), Cap(epsilon=10.0, delta=DELTA)
-    with pytest.raises(ArgumentError, match="must be 'noisy' or 'none' under a cap"):
+    with refused("evaluate", "value"):
         Account(cap=cap).with_entry(exact, "here")
     trained = Account(cap=replace(cap, except_held_out=True)).with_entry(exact, "here")
     assert len(trained.entries) == 1
@@ -174,7 +174,7 @@ def test_what_is_spent_is_never_freed():
     reserved = account(2)
     spent = reserved.spend("0")
     assert reserved.without("0").find("0") is None
-    with pytest.raises(ArgumentError, match=r"free = '0': must be one of the reservations \['1'\]"):
+    with refused("free", "choice", value="0"):
         spent.without("0")
     assert spent.epsilon(DELTA) == reserved.epsilon(DELTA)
 
@@ -322,7 +322,7 @@ NO_LEDGERS = [
 def test_a_damaged_ledger_is_refused_and_not_overwritten(tmp_path, damage):
     path = tmp_path / "a.budget.json"
     path.write_bytes(damage)
-    with pytest.raises(ArgumentError, match="must be an undamaged ledger.*from a backup"):
+    with refused("budget", "file"):
         update(path, lambda before: replace(before, cap=None))
     assert path.read_bytes() == damage
 
@@ -370,7 +370,7 @@ def test_a_run_that_its_owner_freed_meanwhile_is_entered_again_or_refused(tmp_pa
     (found,) = read(path).entries
     assert found.spent
     update(path, lambda account: Account(cap=Cap(epsilon=0.01, delta=DELTA)))
-    with pytest.raises(ArgumentError, match="the cap"):
+    with refused("budget", "range"):
         run.spend()
     assert read(path).entries == ()
 
@@ -378,7 +378,7 @@ def test_a_run_that_its_owner_freed_meanwhile_is_entered_again_or_refused(tmp_pa
 def test_an_owner_who_refuses_leaves_no_trace_in_the_ledgers_of_the_others(tmp_path):
     paths: list[Path | None] = [tmp_path / f"{rank}.budget.json" for rank in range(2)]
     update(paths[1], lambda before: replace(before, cap=Cap(epsilon=0.01, delta=DELTA)))
-    with pytest.raises(ArgumentError, match=r"budget = .*1\.budget\.json"):
+    with refused("budget", "range"):
         run(paths)
     assert read(paths[0]).entries == read(paths[1]).entries == ()
 
@@ -424,7 +424,7 @@ def test_a_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path):
 def test_two_parties_of_one_program_keep_two_ledgers(tmp_path):
     path = tmp_path / "a.budget.json"
     for ledgers in ([path, path], [path, linked(tmp_path, "chain", path)]):
-        with pytest.raises(ArgumentError, match="^ledgers = .*another file for each.*the first"):
+        with refused("ledgers", "value"):
             run(ledgers)
     assert not path.exists()
 
@@ -490,7 +490,7 @@ def test_a_noised_count_is_noised_and_held_to_its_range(tmp_path):
 
 @pytest.mark.parametrize("init", ["local", "local-accuracy"])
 def test_a_start_that_counts_decide_is_not_made_private_by_a_noised_count(init):
-    with pytest.raises(ArgumentError, match=rf"init = '{init}': must be left out"):
+    with refused("init", "conflict", value=init):
         replace(CONFIG, init=init, noise_multiplier_init=1.0)
 
 

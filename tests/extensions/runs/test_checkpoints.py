@@ -151,7 +151,7 @@ def test_without_a_seed_noise_after_resuming_is_fresh(parts, tmp_path):
     report = run(parts, tmp_path / "a", resume=True, insecure_seed=None)
     assert report["resumed_from"] == [5, 10]
     assert report["epsilon"] == run(parts, None, insecure_seed=None)["epsilon"]
-    with pytest.raises(ArgumentError, match="a run that was finished"):
+    with refused("checkpoint", "value"):
         run(parts, tmp_path / "b", resume=True, insecure_seed=None)
 
 
@@ -176,26 +176,26 @@ def test_a_finished_run_leaves_no_shares_and_is_not_resumed(parts, tmp_path):
     folder = tmp_path / "kept"
     run(parts, folder)
     assert names(folder) == ["party-0-opened.npz", "party-0-result.json", "party-0.finished"]
-    with pytest.raises(ArgumentError, match="a run that was finished"):
+    with refused("checkpoint", "value"):
         run(parts, folder, resume=True)
-    with pytest.raises(ArgumentError, match="without an earlier run"):
+    with refused("checkpoint", "file"):
         run(parts, folder)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"lr": 2.0}, "lr = 2.0: must be 1.0, as when the run was begun"),
-        ({"steps": 13}, "steps = 13: must be 12"),
-        ({"noise_multiplier": 1.1}, "noise_multiplier = 1.1: must be 1.0"),
-        ({"insecure_seed": 6}, "insecure_fixed_randomness = 6: must be 5"),
-        ({"features": "hog"}, "features = 'hog': must be 'raw'"),
+        ({"lr": 2.0}, "lr"),
+        ({"steps": 13}, "steps"),
+        ({"noise_multiplier": 1.1}, "noise_multiplier"),
+        ({"insecure_seed": 6}, "insecure_fixed_randomness"),
+        ({"features": "hog"}, "features"),
     ],
 )
-def test_other_settings_are_named(parts, tmp_path, changes, message):
+def test_other_settings_are_named(parts, tmp_path, changes, name):
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "kept", cut=1)
-    with pytest.raises(ArgumentError, match=message.replace(".", r"\.")):
+    with refused(name, value=next(iter(changes.values()))):
         run(parts, tmp_path / "kept", resume=True, **changes)
 
 
@@ -203,14 +203,14 @@ def test_records_of_another_size_are_named(parts, tmp_path):
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "kept", cut=1)
     fewer = replace(parts[1], train_x=parts[1].train_x[1:], train_y=parts[1].train_y[1:])
-    with pytest.raises(ArgumentError, match="training records of party 1 = 478: must be 479"):
+    with refused("training records of party 1", "value", value=478):
         run([parts[0], fewer, parts[2]], tmp_path / "kept", resume=True)
 
 
 def test_a_state_folder_that_cannot_be_written_is_missed_at_once(parts, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(ArgumentError, match="XDG_STATE_HOME"):
+    with refused("XDG_STATE_HOME", "file"):
         run(parts, tmp_path / "kept", cut=1)
 
 
@@ -218,9 +218,9 @@ def test_options_are_checked(parts, tmp_path):
     with refused("checkpoint_every", "range", value=0):
         CheckpointOptions(folder=tmp_path, every=0)
     (tmp_path / "file").touch()
-    with pytest.raises(ArgumentError, match="must be a folder that can be made"):
+    with refused("checkpoint", "file"):
         run(parts, tmp_path / "file" / "kept")
-    with pytest.raises(ArgumentError, match="with a checkpoint of party 0"):
+    with refused("checkpoint", "file"):
         run(parts, tmp_path, resume=True)
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "kept", cut=1)
@@ -296,7 +296,7 @@ def test_an_older_step_of_an_unfinished_run_may_be_continued_but_not_once_it_is_
     for path in (tmp_path / "0").iterdir():
         path.unlink()
     old.write_bytes(kept)
-    with pytest.raises(ArgumentError, match="a run that was finished"):
+    with refused("checkpoint", "value"):
         begun(tmp_path, resume=True)
 
 
@@ -317,7 +317,7 @@ def test_a_damaged_file_is_named(tmp_path, how):
     for one in parties:
         write(one, 0, 1)
     damage(tmp_path / "1" / "party-1-step-0.checkpoint", how)
-    with pytest.raises(ArgumentError, match="party-1-step-0.checkpoint': must be an undamaged"):
+    with refused("checkpoint", "file"):
         begun(tmp_path, resume=True)
 
 
@@ -349,7 +349,7 @@ def test_another_partys_file_is_refused(tmp_path):
         write(one, 0, 1)
     stolen = (tmp_path / "1" / "party-1-step-0.checkpoint").read_bytes()
     (tmp_path / "2" / "party-2-step-0.checkpoint").write_bytes(stolen)
-    with pytest.raises(ArgumentError, match="of party 1': must be a file of party 2"):
+    with refused("checkpoint", "file"):
         begun(tmp_path, resume=True)
 
 
@@ -384,13 +384,13 @@ def test_a_mixture_of_two_runs_is_refused(tmp_path):
     (tmp_path / "a" / "2" / "party-2-step-0.checkpoint").write_bytes(
         (tmp_path / "b" / "2" / "party-2-step-0.checkpoint").read_bytes()
     )
-    with pytest.raises(ArgumentError, match="of one run at party 0, of another at party 2"):
+    with refused("checkpoint", "value"):
         begun(tmp_path / "a", resume=True)
     write(parties[0], 2, 1)
     (tmp_path / "a" / "0" / "party-0-step-2.checkpoint").write_bytes(
         (tmp_path / "b" / "0" / "party-0-step-2.checkpoint").read_bytes()
     )
-    with pytest.raises(ArgumentError, match="of several runs"):
+    with refused("checkpoint", "file"):
         begun(tmp_path / "a", resume=True)
 
 
@@ -402,18 +402,18 @@ def offers(**changes: Any) -> Sequence[Offer]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"problem": True}, "refused by party 1"),
-        ({"resume": False}, r"given at parties \[0\] only"),
-        ({"settings": {"lr": 2.0}}, "lr = nothing at party 0, 2.0 at party 1"),
-        ({"run": "s"}, "of one run at party 0, of another at party 1"),
-        ({"held": [("a", 4)]}, r"\[\[2\], \[4\]\]"),
-        ({"held": [("b", 2)]}, "Steps count only if they were made in one go"),
+        ({"problem": True}, "checkpoint"),
+        ({"resume": False}, "resume"),
+        ({"settings": {"lr": 2.0}}, "lr"),
+        ({"run": "s"}, "checkpoint"),
+        ({"held": [("a", 4)]}, "checkpoint"),
+        ({"held": [("b", 2)]}, "checkpoint"),
     ],
 )
 def test_parties_that_do_not_agree_are_refused_at_all_of_them(changes, message):
     """What arrives is what was sent, so that all parties decide alike."""
     sent = [Offer.from_bytes(each.to_bytes()) for each in offers(**changes)]
-    with pytest.raises(ArgumentError, match=message):
+    with refused(message, "value"):
         settle(sent)
 
 

@@ -1,7 +1,6 @@
 """Settings and files are checked before a run starts, and every refusal names its argument."""
 
 import math
-import re
 import stat
 from dataclasses import fields
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import (
     Split,
     load,
@@ -24,6 +22,7 @@ from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
 from tests.conftest import SHARED
+from tests.helpers.refused import refused
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
@@ -98,9 +97,7 @@ BAD_SETTINGS = [
 
 @pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
 def test_a_setting_out_of_range_is_named(name, value):
-    with pytest.raises(
-        ArgumentError, match=rf"^{name} = {re.escape(repr(value))}: must be"
-    ) as error:
+    with refused(name, value=value) as error:
         TrainConfig(**{**PRIVATE, name: value})
     assert error.value.argument == name
 
@@ -108,7 +105,7 @@ def test_a_setting_out_of_range_is_named(name, value):
 def refuse_at_host(name: str, **settings: Any) -> None:
     """The settings are in range, but not for their host."""
     config = TrainConfig(**PRIVATE, **settings)
-    with pytest.raises(ArgumentError, match=f"^{name} = {settings[name]!r}: must be"):
+    with refused(name, value=settings[name]):
         find_for(config)
 
 
@@ -125,16 +122,16 @@ def test_aby3_has_three_servers_and_no_dealer(name, value):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"provider": "tfp"}, "dealer_noise = True: must be left out without provider"),
-        ({"insecure_seed": 3}, "dealer_noise = True: must be left out with insecure_seed"),
+        ({"provider": "tfp"}, "dealer_noise"),
+        ({"insecure_seed": 3}, "dealer_noise"),
         (
             {"parties": 1, "backend": "clear"},
-            "parties = 1: must be a whole number of at least 2 with dealer_noise",
+            "parties",
         ),
     ],
 )
 def test_noise_of_a_dealer_needs_one(settings, message):
-    with pytest.raises(ArgumentError, match=f"^{message}"):
+    with refused(message):
         TrainConfig(**PRIVATE, dealer_noise=True, **settings)
 
 
@@ -142,12 +139,12 @@ def test_noise_of_a_dealer_needs_one(settings, message):
 def test_all_parties_but_one_may_collude(parties):
     for colluders in range(1, parties):
         TrainConfig(**PRIVATE, parties=parties, colluders=colluders, dealer_noise=True)
-    with pytest.raises(ArgumentError, match=rf"^colluders = {parties}: must be a whole"):
+    with refused("colluders", "range", value=parties):
         TrainConfig(**PRIVATE, parties=parties, colluders=parties)
 
 
 def test_a_provider_that_there_is_not_is_named():
-    with pytest.raises(ArgumentError, match="^provider = 'nobody': must be one of"):
+    with refused("provider", "choice", value="nobody"):
         TrainConfig(**PRIVATE, provider="nobody")
 
 
@@ -169,25 +166,25 @@ WIDE: list[tuple[str, dict[str, Any]]] = [
 def test_noise_that_no_batch_can_bear_is_refused_by_what_was_asked_for(name, settings):
     whiten = {"whiten": True, "noise_multiplier": 1.0} if name.endswith("whiten") else {}
     loss = {"loss": "least-squares"} if settings.get("method") else {}
-    with pytest.raises(ArgumentError, match=f"^{name} = .*: must be .*(at most|in) ") as error:
+    with refused(name, "value") as error:
         TrainConfig(delta=1e-5, **whiten, **loss, **settings)
     assert error.value.value == settings[name]
 
 
 def test_an_epsilon_that_takes_too_much_noise_is_refused_once_noise_is_found():
-    with pytest.raises(ArgumentError, match="^epsilon = 1e-05: must be such that noise_multiplier"):
+    with refused("epsilon", "value", value=1e-05):
         TrainConfig(epsilon=1e-5, delta=1e-5, steps=2).resolved()
 
 
 @pytest.mark.parametrize("noise", [-1.0, math.nan, math.inf])
 def test_an_impossible_noise_multiplier_is_named(noise):
-    with pytest.raises(ArgumentError, match="^noise_multiplier = "):
+    with refused("noise_multiplier", "range"):
         TrainConfig(noise_multiplier=noise, delta=1e-5)
 
 
 def test_epsilon_and_noise_multiplier_exclude_each_other():
     for given in ({}, {"epsilon": 1.0, "noise_multiplier": 1.0}):
-        with pytest.raises(ArgumentError, match="^Choose how private the run is: give epsilon = 2"):
+        with refused("epsilon, noise_multiplier", "privacy"):
             TrainConfig(delta=1e-5, **given)
 
 
@@ -224,7 +221,7 @@ def test_resolved_noise_meets_epsilon_with_the_overflow_in_delta():
 
 
 def test_a_delta_that_no_noise_reaches_is_refused():
-    with pytest.raises(ArgumentError, match="^delta = 1e-14: must be above"):
+    with refused("delta", "value", value=1e-14):
         TrainConfig(epsilon=2.0, delta=1e-14).resolved()
 
 
@@ -263,9 +260,9 @@ def test_shares_of_the_records_differ_by_one_at_most_and_lose_none(parties):
 
 
 def test_more_parties_than_records_are_refused():
-    with pytest.raises(ArgumentError, match=r"^parties = 8: must be at most 7, the .*held-out"):
+    with refused("parties", "range", value=8):
         split_among(small_split(), 8)
-    with pytest.raises(ArgumentError, match=r"^parties = 3: must be at most 2, the .*training"):
+    with refused("parties", "range", value=3):
         split_among(small_split(train=2), 3)
 
 
@@ -309,5 +306,5 @@ def test_digits_are_split_by_the_seed():
 
 
 def test_an_unknown_data_set_is_named():
-    with pytest.raises(ArgumentError, match="^data = 'iris': must be 'digits', 'mnist', "):
+    with refused("data", "choice", value="iris"):
         load("iris", None, 0)

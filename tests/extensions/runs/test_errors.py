@@ -28,4 +28,4 @@ def test_pickled_error_is_the_same(raised):
 
 def test_error_about_an_argument_is_renamed_after_its_journey():
     found = pickle.loads(pickle.dumps(errors.ArgumentError("n", 0, "at least 1")))
-    assert str(found.of("clients")) == "clients = 0: must be at least 1."
+    assert str(found.of("clients")) == "clients must be at least 1, not 0."

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import extensions
-from extensions.errors import ArgumentError
 from extensions.network.losses import LOSSES
 from extensions.owners.data import Split, read_party_file, write_records
 from extensions.protocols.agreement import canonical, check_equal
@@ -20,6 +19,7 @@ from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import GIVEN, OWN, Manifest, manifest_of, spread, stated
 from extensions.runs.options import Meeting, RunOptions
+from tests.helpers.refused import refused
 from tests.helpers.seated import refusals
 
 PARTIES, ODD = 3, 1
@@ -168,9 +168,9 @@ def manifest(**changes: Any) -> Manifest:
 def test_whatever_is_stated_is_compared(name):
     everybody = [manifest().everything for _ in range(PARTIES)]
     everybody[ODD][name] = "another"
-    with pytest.raises(ArgumentError, match="at parties 0 and 2, 'another' at party 1") as found:
+    with refused(name) as caught:
         check_equal(everybody)
-    assert found.value.argument == name
+    assert caught.value.value.endswith("at parties 0 and 2, 'another' at party 1")
 
 
 def test_versions_of_what_computes_are_stated():
@@ -213,7 +213,7 @@ def test_it_is_read_as_it_was_written():
     ],
 )
 def test_what_is_no_manifest_is_refused(change: Callable[[bytes], bytes]):
-    with pytest.raises(ArgumentError, match="manifest = 'unreadable at party 2'"):
+    with refused("manifest", "value"):
         Manifest.from_bytes(change(manifest().to_bytes()), 2)
 
 
@@ -246,7 +246,7 @@ def test_a_recipe_travels_with_the_records(tmp_path):
     np.testing.assert_array_equal(read.train_x, part().train_x)
     with (tmp_path / "odd.npz").open("wb") as file:
         np.savez(file, recipe="no JSON", **{n: getattr(part(), n) for n in ARRAYS})
-    with pytest.raises(ArgumentError, match=r"odd\.npz': must be an \.npz file with arrays"):
+    with refused("records", "file"):
         read_party_file(tmp_path / "odd.npz")
     plain = write_records(replace(part(), recipe={}), tmp_path / "plain.npz")
     assert read_party_file(plain).recipe == {}

@@ -9,7 +9,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.network.losses import LOSSES
 from extensions.network.spec import ModelSpec
 from extensions.network.tally import EDGES, edges_of
@@ -29,6 +28,7 @@ from extensions.runs.model import (
 from extensions.runs.model.export import FORMATS, export
 from tests.helpers.arrays import arrays_of
 from tests.helpers.people import SCHEMA
+from tests.helpers.refused import refused
 
 REPORT = dict.fromkeys(
     [
@@ -115,26 +115,26 @@ def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path)
     for change in damaged.values():
         kept = {name: value for name, value in (arrays | change).items() if value is not None}
         np.savez(tmp_path / "model.npz", **kept)
-        with pytest.raises(ArgumentError, match="those that the training opened"):
+        with refused("model", "file"):
             read_opened(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"header": None}, "has no header"),
-        ({"header": np.array("{}")}, "header = 'unreadable'"),
-        ({"weight_1": None}, "of the model's shapes"),
-        ({"weight_1": np.zeros((2, 2))}, "of the model's shapes"),
-        ({"bias_0": np.full(7, np.nan)}, "finite"),
-        ({"save": np.array([1])}, "a party's share"),
+        ({"header": None}, "model"),
+        ({"header": np.array("{}")}, "header"),
+        ({"weight_1": None}, "model"),
+        ({"weight_1": np.zeros((2, 2))}, "model"),
+        ({"bias_0": np.full(7, np.nan)}, "model"),
+        ({"save": np.array([1])}, "model"),
     ],
 )
 def test_a_file_that_is_no_opened_model_is_refused(tmp_path, change, told):
     path = write_opened(tmp_path / "model.npz", model_of())
     arrays = arrays_of(path) | change
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
-    with pytest.raises(ArgumentError, match=told):
+    with refused(told):
         read_opened(path)
 
 
@@ -148,7 +148,7 @@ def test_activations_are_capped():
 
 
 def test_records_of_another_width_are_refused():
-    with pytest.raises(ArgumentError, match="of 12 features"):
+    with refused("records", "shape"):
         logits_of(model_of(), records(11))
 
 
@@ -261,10 +261,10 @@ def test_npz_is_read_by_numpy_alone(tmp_path):
 
 
 def test_a_format_and_its_suffix_are_checked_first(tmp_path):
-    with pytest.raises(ArgumentError, match="to = 'pickle'"):
+    with refused("to", "choice", value="pickle"):
         export(model_of(), "pickle", tmp_path / "model.pkl")
-    for name, chosen in FORMATS.items():
-        with pytest.raises(ArgumentError, match=rf"ends in \{chosen.suffix}"):
+    for name in FORMATS:
+        with refused("out", "file"):
             export(model_of(), name, tmp_path / "model.bin")
     assert [*tmp_path.iterdir()] == []
 

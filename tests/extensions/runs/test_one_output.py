@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import Split, load, split_among
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
+from extensions.protocols.step import Step
 from extensions.protocols.sums.ways import way_of
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.clear_host import ClearHost
@@ -18,6 +18,7 @@ from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import Header, OpenedModel, logits_of, scores_of
 from extensions.runs.owned import training_records
+from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
 
 CONFIG = TrainConfig(
@@ -79,7 +80,7 @@ def test_noise_and_bound_are_those_of_one_output(parts, changes):
     config = replace(CONFIG, **changes).resolved()
     records = [training_records(part.train_x, part.train_y, config) for part in parts]
     assert {each.labels.shape[1] for each in records} == {1}
-    _, plan, _ = pea.plans(config, announce(lambda own: own, records, {}))
+    plan = Step.of(config, announce(lambda own: own, records, {})).plan
     width, features = plan.layers[-1].in_features, records[0].features.shape[1]
     assert plan.layers[-1].out_features == 1
     assert plan.layers[-1].delta_norm == pytest.approx(1.0, rel=2e-3), "sqrt(2) with two outputs"
@@ -159,5 +160,5 @@ def test_hosts_make_the_other_output_in_shares(parts, host):
     ],
 )
 def test_where_it_makes_no_sense_it_is_refused(changes, message):
-    with pytest.raises(ArgumentError, match=rf"one_output = True: must be .*{message}"):
+    with refused("one_output", "conflict", value=True):
         replace(CONFIG, **changes).resolved()

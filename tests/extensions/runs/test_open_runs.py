@@ -14,7 +14,7 @@ import pytest
 
 from crypten_ext.processes.launch import Parties
 from crypten_ext.run import backend
-from extensions.errors import ArgumentError, LostError
+from extensions.errors import LostError
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Entry, read
 from extensions.runs.budget.planned import planned, title_of
@@ -39,6 +39,7 @@ from tests.helpers.crashes import (
     kept_in,
 )
 from tests.helpers.digits import HELD_OUT, F, correct
+from tests.helpers.refused import refused
 from tests.helpers.wire import on_wire
 from tests.tfe_ext.test_compat import needs_tensorflow
 
@@ -281,7 +282,7 @@ def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_p
     for rank, entry in enumerate(paid):
         assert entry.spent
         assert [phase.steps for phase in entry.ledger.phases] == [OPEN.steps]
-        with pytest.raises(ArgumentError, match="What is spent stays spent"):
+        with refused("free", "choice"):
             read(ledger(rank)).without(entry.name)
     given.dies = None
     again = attempt(OPEN, PARTS, partial(options, resume=True), next(SEEDS))
@@ -293,19 +294,19 @@ def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_p
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"open": "always"}, "open = 'always'"),
-        ({"method": "newton"}, "method = 'newton'"),
-        ({"open": "each-step", "evaluate": "opened"}, "evaluate = 'opened'.*model.npz"),
-        ({"open": "each-step", "init": "local", "epsilon_init": 1.0}, "init = 'local'.*left out"),
-        ({"open": "each-step", "private": False}, "private = False"),
-        ({"open": "each-step", "provider": "tfp"}, "provider = 'tfp'.*Nobody deals"),
-        ({"method": "statistics"}, "loss = 'sigmoid'.*Give loss = 'least-squares'"),
-        ({"method": "statistics", "loss": "least-squares", "model": "mlp:4"}, "model = 'mlp:4'"),
+        ({"open": "always"}, "open"),
+        ({"method": "newton"}, "method"),
+        ({"open": "each-step", "evaluate": "opened"}, "evaluate"),
+        ({"open": "each-step", "init": "local", "epsilon_init": 1.0}, "init"),
+        ({"open": "each-step", "private": False}, "private"),
+        ({"open": "each-step", "provider": "tfp"}, "provider"),
+        ({"method": "statistics"}, "loss"),
+        ({"method": "statistics", "loss": "least-squares", "model": "mlp:4"}, "model"),
         (
             {"method": "statistics", "loss": "least-squares", "open": "each-step"},
-            "open = 'each-step'",
+            "open",
         ),
-        ({"method": "statistics", "loss": "least-squares", "init": "random"}, "init = 'random'"),
+        ({"method": "statistics", "loss": "least-squares", "init": "random"}, "init"),
         (
             {"method": "statistics", "loss": "least-squares", "class_weights": (1.0,) * 10},
             "class_weights",
@@ -313,7 +314,7 @@ def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_p
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, message):
-    with pytest.raises(ArgumentError, match=message):
+    with refused(message):
         TrainConfig(**({"epsilon": 2.0, "delta": 1e-5} | changes))
 
 
@@ -343,5 +344,5 @@ def test_ledgers_foresee_what_hidden_steps_cost():
 
 def test_statistics_have_one_step():
     config = TrainConfig(method="statistics", loss="least-squares", epsilon=2.0, delta=1e-5)
-    with pytest.raises(ArgumentError, match=r"steps, sample_rate = \(120, 0.1\)"):
+    with refused("steps, sample_rate", "choice"):
         config.resolved()

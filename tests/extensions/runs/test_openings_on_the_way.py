@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import PeaError
 from extensions.owners.data import load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
@@ -28,6 +28,7 @@ from extensions.runs.keep import Following, Keeping
 from extensions.runs.model import Here
 from extensions.runs.options import RunOptions
 from extensions.runs.training import stated_by
+from tests.helpers.refused import refused
 
 CONFIG = TrainConfig(backend="clear", steps=8, noise_multiplier=1.0, delta=1e-5)
 F = 30
@@ -148,13 +149,13 @@ def test_a_damaged_or_foreign_file_and_a_new_run_beside_it_are_refused(parts, tm
     keep.resume()
     summed(host, keep, "one")
     _, new = keeping(parts, folder, resume=False)
-    with pytest.raises(ArgumentError, match="a folder without an earlier run of party 0"):
+    with refused("checkpoint", "file"):
         new.resume()
     path = folder / "party-0-one.opening"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     _, damaged = keeping(parts, folder, resume=True)
-    with pytest.raises(ArgumentError, match="an undamaged checkpoint"):
+    with refused("checkpoint", "file"):
         damaged.resume()
 
 
@@ -228,7 +229,7 @@ def test_nothing_is_claimed_before_all_parties_have_stored(tmp_path, monkeypatch
         next(every)
         return own
 
-    with pytest.raises(ArgumentError, match=r"a file to write\. No space left"):
+    with refused("checkpoint", "file"):
         open_together(found, exchange, "one", [words(rank) for rank in range(3)], None)
     assert next(every) == 1, "all hear of it"
     monkeypatch.undo()

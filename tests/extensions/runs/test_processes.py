@@ -14,6 +14,7 @@ from extensions.errors import ServersLostError as Lost
 from extensions.runs.processes import Failure, call, describe_ending, end_with
 from tests.helpers.commands import assert_dies_with
 from tests.helpers.patience import PATIENCE
+from tests.helpers.refused import refused
 
 TASKS = f"{__name__}:"
 
@@ -83,11 +84,9 @@ def test_an_error_of_the_project_arrives_as_it_was():
     assert str(lost.value) == "player server1 no longer answers"
     assert lost.value.player == "server1"
     assert lost.value.__notes__ == ["It was told once."]
-    with pytest.raises(
-        ArgumentError, match=r"^lr = -1\.0: must be positive\. Raise it\.$"
-    ) as wrong:
+    with refused("lr", "value", value=-1.0) as wrong:
         run(f"{TASKS}refuse", {})
-    assert str(wrong.value.of("rate")) == "rate = -1.0: must be positive. Raise it."
+    assert str(wrong.value.of("rate")) == "rate must be positive, not -1.0. Raise it."
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import Split, load, split_among
 from extensions.privacy.accounting import Ledger, calibrate_noise
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
@@ -34,6 +33,7 @@ from extensions.runs.report import epsilons_without_noise
 from extensions.runs.training import run
 from tests.extensions.runs.test_crashes import PARTS as FEW
 from tests.helpers.crashes import attempt, boundaries_on_disk, epsilons_computed_once, kept_in
+from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
 
 DELTA = 1e-5
@@ -181,7 +181,7 @@ def test_the_report_is_of_both_and_an_owners_ledger_too(parts, tmp_path):
     assert phases == [WHITENING, TRAINING]
     cap = Cap(epsilon=1.2 * report["epsilon"], delta=DELTA)
     update(paths[1], lambda account: replace(account, cap=cap))
-    with pytest.raises(ArgumentError, match="the cap"):
+    with refused("budget", "range"):
         run(host, config, parts, lambda event: None, RunOptions(ledgers=paths))
 
 
@@ -289,28 +289,28 @@ def test_persons_with_several_records_have_noise_for_all_of_them(parts):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"whiten": False}, "noise_multiplier_whiten = 4.0: must be left out without whiten"),
-        ({"noise_multiplier_whiten": None}, "noise_multiplier_whiten = None: must be given"),
-        ({"whiten_share": 0.1}, "whiten_share = 0.1: must be left out without epsilon"),
-        ({"whiten_share": 1.0}, r"whiten_share = 1.0: must be in \(0, 1\)"),
-        ({"whiten_ridge": 0.0}, "whiten_ridge = 0.0"),
-        ({"noise_multiplier_whiten": -1.0}, "noise_multiplier_whiten = -1.0"),
-        ({"noise_multiplier_whiten": 0.0}, "whiten_ridge = None: must be given without noise"),
+        ({"whiten": False}, "noise_multiplier_whiten"),
+        ({"noise_multiplier_whiten": None}, "noise_multiplier_whiten"),
+        ({"whiten_share": 0.1}, "whiten_share"),
+        ({"whiten_share": 1.0}, "whiten_share"),
+        ({"whiten_ridge": 0.0}, "whiten_ridge"),
+        ({"noise_multiplier_whiten": -1.0}, "noise_multiplier_whiten"),
+        ({"noise_multiplier_whiten": 0.0}, "whiten_ridge"),
         (
             {"noise_multiplier": None, "epsilon": 2.0},
-            "noise_multiplier_whiten = 4.0: must be left out except with noise_multiplier",
+            "noise_multiplier_whiten",
         ),
-        ({"private": False, "noise_multiplier_whiten": None}, "whiten_ridge = None"),
+        ({"private": False, "noise_multiplier_whiten": None}, "whiten_ridge"),
     ],
 )
 def test_settings_that_do_not_belong_together_are_refused(changes, told):
-    with pytest.raises(ArgumentError, match=f"^{told}"):
+    with refused(told):
         replace(GIVEN, **changes)
 
 
 def test_too_many_columns_are_refused_before_anything_is_shared():
     wide = replace(FEW[0], train_x=np.zeros((8, 4097)), test_x=np.zeros((50, 4097)))
-    with pytest.raises(ArgumentError, match="columns = 4097: must be at most 4096"):
+    with refused("columns", "range", value=4097):
         made(replace(GIVEN, parties=2, classes=2), [wide, wide])
 
 

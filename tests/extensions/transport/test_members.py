@@ -13,6 +13,7 @@ from extensions.transport import Door, Federation, Identity, Local, Member, dial
 from extensions.transport.door import listening
 from tests.helpers.federations import RUN, at_once, identities
 from tests.helpers.patience import PATIENCE
+from tests.helpers.refused import refused
 
 MARKS = [f"{each:064x}" for each in range(2)]
 
@@ -63,7 +64,7 @@ def test_an_address_is_a_host_and_a_port(text, found):
     ],
 )
 def test_a_text_that_no_host_can_have_is_no_address(text):
-    with pytest.raises(ArgumentError, match="address = .*must be HOST:PORT"):
+    with refused("address", "value"):
         member("p0", text, MARKS[0])
 
 
@@ -95,7 +96,7 @@ def test_a_member_is_at_any_other(host):
     ],
 )
 def test_an_address_is_of_one_member_however_it_is_written(one, other):
-    with pytest.raises(ArgumentError, match="address = .*of one member alone"):
+    with refused("address", "value"):
         Federation([member("p0", one, MARKS[0]), member("p1", other, MARKS[1])])
 
 
@@ -109,7 +110,7 @@ def test_a_wrong_row_is_told_with_its_member_and_its_file(tmp_path):
     file = tmp_path / "federation.toml"
     row = f"[[members]]\nname = 'p7'\nrole = 'party'\naddress = 'a:0'\nfingerprint = '{MARKS[0]}'"
     file.write_text(row)
-    with pytest.raises(ArgumentError, match=f"It is of p7 in {file}; `pea federation` writes"):
+    with refused("address", "value", value="a:0"):
         Federation.read(file)
 
 
@@ -133,8 +134,10 @@ def test_a_host_with_a_name_is_reached_by_ipv4_and_by_ipv6(tmp_path):
 def test_a_port_that_is_taken_is_told_with_the_next_step(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        told = f"address = '{address}': must be a free port. End what listens there, or give"
-        with pytest.raises(ArgumentError, match=told), listening(local_at(tmp_path, address)):
+        with (
+            refused("address", "value", value=address),
+            listening(local_at(tmp_path, address)),
+        ):
             pass
 
 
@@ -171,8 +174,7 @@ def test_a_caller_that_meets_itself_goes_on_calling(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf"), 1e300, 36501])
 def test_a_certificate_ends_within_a_hundred_years(tmp_path, days):
-    told = f"days = {days}: must be above 0 and at most 36500"
-    with pytest.raises(ArgumentError, match=told.replace("+", r"\+")):
+    with refused("days", "range"):
         make("p0", tmp_path / "p0.pem", days)
     assert not (tmp_path / "p0.pem").exists()
 
@@ -203,7 +205,7 @@ def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked(tmp_path):
     certificate = plain.read_text().partition("-----BEGIN CERTIFICATE")
     locked.touch(mode=0o600)
     locked.write_text(made.stdout.decode() + "".join(certificate[1:]))
-    with pytest.raises(ArgumentError, match="key = .*must be a file of `pea keys`"):
+    with refused("key", "file"):
         Identity.read(locked)
 
 

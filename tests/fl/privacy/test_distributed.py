@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fl
-from extensions.errors import ArgumentError, RoundError
+from extensions.errors import RoundError
 from tests.helpers.federated.digits import TEST, run_on_digits
 from tests.helpers.refused import refused
 
@@ -127,17 +127,17 @@ def test_aggregator_that_promises_no_sums_against_a_lying_server_is_refused(aggr
 
 def test_grid_and_range_that_do_not_carry_the_noise_are_refused():
     coarse = masked(fixed_point=fl.FixedPoint(frac_bits=8, clip=8.0))
-    with pytest.raises(ArgumentError, match=r"frac_bits = 8: must be at least 11 for noise of dev"):
+    with refused("frac_bits", "range", value=8):
         run(aggregator=coarse)
     narrow = masked(fixed_point=fl.FixedPoint(frac_bits=20, clip=4.0))
-    with pytest.raises(ArgumentError, match=r"range = 4.0: must be at least 8 with noise of dev"):
+    with refused("range", "range", value=4.0):
         run(aggregator=narrow)
 
 
 @pytest.mark.parametrize("name", ["noise_multiplier", "clip"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_arguments_out_of_range_are_refused(name, value):
-    with pytest.raises(ArgumentError, match=f"^{name} = "):
+    with refused(name, "range"):
         fl.DistributedDP(**{"noise_multiplier": 1.0, "clip": 1.0, name: value})
 
 
@@ -154,13 +154,13 @@ def test_what_clients_send_is_carried_exactly_and_nothing_wraps():
 @pytest.mark.parametrize("clip", [1e-300, 1e-15])
 def test_a_norm_for_which_no_grid_is_fine_enough_is_refused_with_one_for_which_it_is(clip):
     fine = masked(fixed_point=fl.FixedPoint(frac_bits=54, clip=16.0))
-    with pytest.raises(ArgumentError, match=r"^clip = .*: must be at least ") as found:
+    with refused("clip", "range") as found:
         run(aggregator=fine, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=clip))
     least = float(str(found.value).split("at least ")[1].split(",")[0])
     made = run(aggregator=fine, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=1.05 * least))
     assert made.mechanism.share * 2.0**54 >= 2**10
     coarse = masked(fixed_point=fl.FixedPoint(clip=16.0))
-    with pytest.raises(ArgumentError, match=r"^frac_bits = 24: must be at least 54"):
+    with refused("frac_bits", "range", value=24):
         run(aggregator=coarse, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=1.05 * least))
 
 
@@ -179,7 +179,7 @@ def test_mechanism_of_a_run_is_refused_in_one_whose_noise_is_in_other_shares():
     """It would change the shares of the first run, whose sums would have too little noise."""
     mechanism = fl.DistributedDP(noise_multiplier=1.0, clip=1.0)
     share = run(clients=5, mechanism=mechanism).mechanism.share
-    with pytest.raises(ArgumentError, match=r"^mechanism = .*: must be a new one: .* 4 clients"):
+    with refused("mechanism", "value", value="DistributedDP"):
         run(clients=20, mechanism=mechanism)
     assert run(clients=5, mechanism=mechanism).mechanism.share == share
 
@@ -192,5 +192,5 @@ def test_run_is_not_resumed_where_others_stay_or_side_with_the_server(
     run().save(tmp_path / "run.npz")
     run().load(tmp_path / "run.npz")
     other = run(aggregator=masked(threshold=threshold, colluders=colluders))
-    with pytest.raises(ArgumentError, match=r"^aggregator[.](threshold|colluders) = "):
+    with refused("aggregator.threshold" if threshold != 2 / 3 else "aggregator.colluders"):
         other.load(tmp_path / "run.npz")

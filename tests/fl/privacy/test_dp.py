@@ -19,6 +19,7 @@ from fl.privacy.clipping import clip_to_grid
 from fl.privacy.laplace import LAPLACE_TAIL, discrete_laplace
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import SIZE, linear, run_on_digits
+from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     ALARM,
     MAGNITUDES,
@@ -123,7 +124,7 @@ def test_discrete_laplace_has_its_distribution():
     assert histogram_p_value(counts, [*wrong_chances, rest, rest]) < ALARM
     assert not discrete_laplace(0.0, (3,)).any()
     for scale in (-1.0, math.nan, 2.0**62 / LAPLACE_TAIL):
-        with pytest.raises(ArgumentError, match="scale = "):
+        with refused("scale", "range"):
             discrete_laplace(scale, (3,))
 
 
@@ -179,7 +180,7 @@ def test_ledger_of_each_client_composes_its_own_rounds():
     again = fl.ClientLedgers.from_json(mechanism.ledger.to_json())
     assert [again.of(k).phases for k in (0, 1)] == [mechanism.ledger.of(k).phases for k in (0, 1)]
     for text in ("[]", "{", '{"a": {}}', '{"0": {}}'):
-        with pytest.raises(ArgumentError, match="text = "):
+        with refused("text"):
             fl.ClientLedgers.from_json(text)
 
 
@@ -196,7 +197,7 @@ def test_ledger_of_each_client_composes_its_own_rounds():
     ],
 )
 def test_wrong_local_settings_are_refused(options, argument):
-    with pytest.raises(ArgumentError, match=f"^{argument} = "):
+    with refused(argument):
         fl.LocalDP(**{"clip": 1.0, **options})
 
 
@@ -245,7 +246,7 @@ def test_poisson_draws_are_fresh_and_filled_up_with_zeros():
     assert count_p_value(sum(map(len, drawn)), 20_000, 0.3) > ALARM
     assert len({tuple(chosen) for chosen in drawn}) == 20
     assert mechanism.client(np.ones(4), round_of(0, size=4), drawn[-1][0]).any()
-    with pytest.raises(ArgumentError, match="min_clients = 3"):
+    with refused("min_clients", "range", value=3):
         mechanism.select(1, 2, 0.5)
 
 
@@ -314,7 +315,7 @@ def test_clip_follows_the_quantile_and_costs_nothing_on_top():
     noisy = fl.CentralDP(
         noise_multiplier=4.0, clip=1.0, sampling="fixed", adaptive=fl.AdaptiveClipping()
     )
-    with pytest.raises(ArgumentError, match="count_noise = 0.1"):
+    with refused("count_noise", "range", value=0.1):
         noisy.charge(round_of(0, 1), population=2)
 
 
@@ -353,7 +354,7 @@ def test_adaptive_run_goes_on_from_its_clip_and_ledger(tmp_path):
 
 def test_no_rate_and_no_noise_takes_the_clipping_norm_out_of_double_precision():
     for lr in (1e6, 10.1, math.inf):
-        with pytest.raises(ArgumentError, match=r"^lr = .*"):
+        with refused("lr", "range"):
             fl.AdaptiveClipping(lr=lr)
     adaptive = fl.AdaptiveClipping(lr=10.0, count_noise=1e9)
     for within in (-1e8, 1e8, -1e300):
@@ -373,7 +374,7 @@ def test_a_ledger_with_releases_is_not_replaced_by_that_of_a_state(sampling, tmp
     spent = first.get_epsilon(1e-3)
     for run in (run_on_digits(mechanism, rounds=0), first):
         before = run.mechanism.state(), get_weights(run.model), len(run.history)
-        with pytest.raises(ArgumentError, match="^mechanism = 'CentralDP': .* a new mechanism"):
+        with refused("mechanism", "value", value="CentralDP"):
             run.load(tmp_path / "run.npz")
         after = run.mechanism.state(), get_weights(run.model), len(run.history)
         assert [before[0], before[2]] == [after[0], after[2]]
@@ -395,7 +396,7 @@ def test_run_does_not_go_on_with_a_mechanism_of_other_arguments(tmp_path, make, 
     run_on_digits(make(**first), rounds=0).save(path)
     run_on_digits(make(**first), rounds=0).load(path)
     (name,) = changed
-    with pytest.raises(ArgumentError, match=f"^{name} = .* as in run.npz"):
+    with refused(name, "value"):
         run_on_digits(make(**first | changed), rounds=0).load(path)
 
 
@@ -411,9 +412,9 @@ def test_run_does_not_go_on_with_a_mechanism_of_other_arguments(tmp_path, make, 
     ],
 )
 def test_wrong_central_settings_are_refused(options, argument):
-    with pytest.raises(ArgumentError, match=f"^{argument} = "):
+    with refused(argument):
         fl.CentralDP(**{"noise_multiplier": 1.0, "clip": 1.0, **options})
-    with pytest.raises(ArgumentError, match="quantile = 1.5"):
+    with refused("quantile", "range", value=1.5):
         fl.AdaptiveClipping(quantile=1.5)
-    with pytest.raises(ArgumentError, match="weighting = 'records'"):
+    with refused("weighting", "choice", value="records"):
         run_on_digits(fl.CentralDP(noise_multiplier=1.0, clip=1.0), rounds=0, weighting="records")

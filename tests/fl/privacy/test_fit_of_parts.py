@@ -11,6 +11,7 @@ import fl
 from extensions.errors import ArgumentError, UpdateError
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import TEST, TRAIN, run_on_digits
+from tests.helpers.refused import refused
 
 COARSE = fl.FixedPoint(frac_bits=4, clip=4.0)
 FINE = fl.FixedPoint(frac_bits=16, clip=4.0)
@@ -24,8 +25,7 @@ def central(**changed: object) -> fl.CentralDP:
 @pytest.mark.parametrize("make", [fl.MaskedAggregator, fl.ChainAggregator])
 def test_grid_of_central_dp_is_no_finer_than_the_aggregators(make, grid):
     """On 4 bits 650 values of 0.039 become 0.0625 each: a norm of 1.59 C, and of 1.98 C at most."""
-    bits = grid.frac_bits
-    with pytest.raises(ArgumentError, match=rf"frac_bits = 24: must be at most {bits}, those of"):
+    with refused("frac_bits", "range", value=24):
         run_on_digits(central(), rounds=0, aggregator=make(fixed_point=grid))
     worst = np.full(650, 1 / math.sqrt(650))
     assert np.linalg.norm(COARSE.decode(COARSE.encode(worst))) > 1.5
@@ -43,7 +43,7 @@ def test_grid_of_the_aggregator_carries_what_central_dp_clipped_exactly():
 
 def test_clipping_norm_lies_within_the_range_unless_values_are_cut():
     wide = central(clip=8.0, frac_bits=16)
-    with pytest.raises(ArgumentError, match="clip = 8.0: must be at most 4, the range"):
+    with refused("clip", "range", value=8.0):
         run_on_digits(wide, rounds=0, aggregator=fl.MaskedAggregator(fixed_point=FINE))
     cut = fl.FixedPoint(frac_bits=16, clip=4.0, saturation="clip")
     run_on_digits(wide, rounds=0, aggregator=fl.MaskedAggregator(fixed_point=cut))
@@ -55,14 +55,14 @@ def test_norm_that_adapts_may_need_the_finest_grid():
     aggregator = fl.MaskedAggregator(fixed_point=grid)
     run_on_digits(central(clip=64.0), rounds=0, aggregator=aggregator)
     adaptive = central(clip=64.0, adaptive=fl.AdaptiveClipping())
-    with pytest.raises(ArgumentError, match="frac_bits = 24: must be at most 20"):
+    with refused("frac_bits", "range", value=24):
         run_on_digits(adaptive, rounds=0, aggregator=aggregator)
 
 
 @pytest.mark.parametrize("options", [{"delta": 1e-5}, {"noise": "laplace"}])
 def test_range_too_small_for_the_noise_of_local_dp_names_one_that_is_enough(options):
     mechanism = fl.LocalDP(epsilon=1.0, clip=1.0, **options)
-    with pytest.raises(ArgumentError, match=r"range = 16.0: must be at least (\d+) with") as caught:
+    with refused("range", "range", value=16.0) as caught:
         run_on_digits(mechanism, rounds=0, aggregator=fl.MaskedAggregator())
     enough = float(str(caught.value).partition("at least ")[2].split()[0])
     wide = fl.FixedPoint(clip=enough)
@@ -82,7 +82,7 @@ def test_range_that_noise_seldom_leaves_is_allowed():
         if allowed:
             run_on_digits(mechanism, rounds=0, aggregator=aggregator)
         else:
-            with pytest.raises(ArgumentError, match="range = 4.0"):
+            with refused("range", "range", value=4.0):
                 run_on_digits(mechanism, rounds=0, aggregator=aggregator)
 
 
@@ -127,10 +127,9 @@ MECHANISMS = {
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_mechanism_never_changes_running_statistics(name):
-    with pytest.raises(ArgumentError) as caught:
+    with refused("statistics", value="exchange") as caught:
         run_of_batches(mechanism=MECHANISMS[name]())
     text = str(caught.value)
-    assert text.startswith("statistics = 'exchange': must be 'keep' with ")
     assert "1.running_mean, 1.running_var" in text
     assert "GroupNorm" in text
     run = run_of_batches(mechanism=MECHANISMS[name](), statistics="keep", transcript="all")
@@ -158,7 +157,7 @@ def test_statistics_are_averaged_without_a_mechanism_and_may_be_kept():
     sizes = [get_weights(kept.model, statistics=own).size for own in (True, False)]
     assert sizes[0] - sizes[1] == 16
     assert kept.model.state_dict()["1.running_mean"].abs().max() == 0
-    with pytest.raises(ArgumentError, match="statistics = 'drop'"):
+    with refused("statistics", "choice", value="drop"):
         run_of_batches(statistics="drop")
 
 
@@ -170,7 +169,7 @@ def test_run_with_kept_statistics_goes_on_where_it_was_saved(tmp_path):
     second.load(tmp_path / "run.npz")
     second.fit(1, progress=False)
     np.testing.assert_array_equal(get_weights(second.model), get_weights(whole.model))
-    with pytest.raises(ArgumentError, match="statistics"):
+    with refused("statistics", "value", value="exchange"):
         run_of_batches().load(tmp_path / "run.npz")
 
 
@@ -181,7 +180,7 @@ def test_run_with_kept_statistics_goes_on_where_it_was_saved(tmp_path):
 def test_paillier_takes_integers_and_never_cuts_a_fraction_off(fraction):
     key = fl.paillier.keygen(256, insecure_small_key=True)
     cipher = fl.paillier.encrypt(key.public, 90)
-    for refused in (
+    for wrong in (
         lambda: fl.paillier.enc_mul_const(key.public, cipher, fraction),
         lambda: fl.paillier.enc_add_const(key.public, cipher, fraction),
         lambda: fl.paillier.encrypt(key.public, fraction),
@@ -191,7 +190,8 @@ def test_paillier_takes_integers_and_never_cuts_a_fraction_off(fraction):
         lambda: fl.paillier.enc_mul_const(key.public, fraction, 1),
         lambda: fl.paillier.decrypt(key, fraction),
     ):
-        with pytest.raises(ArgumentError, match="an integer"):
-            refused()
+        with pytest.raises(ArgumentError) as caught:
+            wrong()
+        assert caught.value.argument in ("ciphertext", "constant", "plaintext")
     third = fl.paillier.enc_mul_const(key.public, cipher, np.int64(round(2**20 / 3)))
     assert fl.paillier.decrypt(key, third) / 2**20 == pytest.approx(30, abs=1e-4)

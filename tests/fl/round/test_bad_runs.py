@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import fl
-from extensions.errors import ArgumentError, RoundError
+from extensions.errors import RoundError
 from fl.training.session import SessionClient
 from fl.training.weights import get_weights
 from tests.fl.training.test_bad_input import AGGREGATORS, every_aggregator
+from tests.helpers.refused import refused
 
 X = np.random.default_rng(3).normal(size=(24, 5)).astype(np.float32)
 Y = np.arange(24) % 3
@@ -109,25 +110,25 @@ def broken() -> nn.Module:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (with_client(X, Y + 1), r"labels of client 2 = '1\.\.3': must be in 0\.\.2"),
-        (with_client(X, Y - 1), r"labels of client 2 = '-1\.\.1': must be in 0\.\.2"),
-        (with_client(X, Y / 2), "labels of client 2 = 'torch.float64': must be torch.int64"),
-        (with_client(X[:, 1:], Y), r"records of client 2 = 'shape \(4,\)': must be what the model"),
-        (with_client(X[:0], Y[:0]), "client 2 = '0 records, 0 labels'"),
-        (with_client(X, Y[1:]), "client 2 = '24 records, 23 labels'"),
-        ({"model": broken()}, "model = '2 NaN or infinite weights': must be one of finite"),
+        (with_client(X, Y + 1), "labels of client 2"),
+        (with_client(X, Y - 1), "labels of client 2"),
+        (with_client(X, Y / 2), "labels of client 2"),
+        (with_client(X[:, 1:], Y), "records of client 2"),
+        (with_client(X[:0], Y[:0]), "client 2"),
+        (with_client(X, Y[1:]), "client 2"),
+        ({"model": broken()}, "model"),
     ],
 )
 def test_data_and_models_that_do_not_fit_are_refused_by_name_before_a_round(settings, message):
-    with pytest.raises(ArgumentError, match=f"^{message}"):
+    with refused(message):
         run_of(**settings)
 
 
 def test_test_set_that_does_not_fit_is_refused_before_a_round():
     run = run_of()
-    with pytest.raises(ArgumentError, match=r"^labels of test_set = '3\.\.5': must be in 0\.\.2"):
+    with refused("labels of test_set", "data", value="3..5"):
         run.fit(1, (X, Y + 3), progress=False)
-    with pytest.raises(ArgumentError, match="^records of test_set"):
+    with refused("records of test_set", "shape"):
         run.fit(1, (X[:, :2], Y), progress=False)
     assert len(run.history) == 0
 
@@ -151,7 +152,7 @@ BEGIN = {"clients": np.array([1, 3]), "weights": np.array([1, 1])}
         ("begin", {}, "'begin' of the server must hold an array 'clients'"),
         ("begin", {**BEGIN, "weights": np.array([1])}, "'begin' of the server must hold an arr"),
         ("begin", {**BEGIN, "clients": np.array([3, 3])}, "'begin' lists a client twice"),
-        ("begin", {**BEGIN, "weights": np.array([1, 0])}, "weight of client 3 = 0"),
+        ("begin", {**BEGIN, "weights": np.array([1, 0])}, "weight of client 3 must be"),
         ("begin", {**BEGIN, "clients": np.array([1, 2])}, "in which this client takes no part"),
     ],
 )

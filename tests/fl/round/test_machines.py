@@ -156,9 +156,9 @@ def test_round_in_which_all_wait_fails_instead_of_hanging():
 
 
 def test_message_of_or_to_nobody_and_a_used_transport_are_errors():
-    with pytest.raises(ArgumentError, match="sender = 1: must be 0, whose machine sends it"):
+    with refused("sender", "value", value=1):
         run(Script(fl.SERVER), Script(0, says("x", sender=1)))
-    with pytest.raises(ArgumentError, match="receiver = 5"):
+    with refused("receiver", "choice", value=5):
         run(Script(fl.SERVER), Script(0, says("x", receiver=5)))
     transport = fl.InProcessTransport()
     machines = {fl.SERVER: Script(fl.SERVER, fl.Timer("end", 0.0), end="end")}
@@ -281,11 +281,11 @@ def test_what_was_not_kept_is_refused_by_name():
         keep = outcome.transcript.keep
         with refused("transcript", "choice", keep):
             outcome.transcript.view(everybody)
-        with pytest.raises(ArgumentError, match="transcript"):
+        with refused("transcript", "choice"):
             fl.PlainAggregator().leaks_to(everybody, outcome)
     with refused("transcript", "choice", "none"):
         list(none.transcript)
-    with pytest.raises(ArgumentError, match="transcript = 'some': must be one of"):
+    with refused("transcript", "choice", value="some"):
         fl.InProcessTransport(transcript="some")  # type: ignore[arg-type]
 
 

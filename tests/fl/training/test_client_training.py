@@ -18,6 +18,7 @@ from extensions.errors import ArgumentError, UpdateError
 from extensions.privacy.accounting import Ledger
 from fl.training.weights import get_weights, set_weights
 from tests.fl.training.test_federated import FEW, mlp, small
+from tests.helpers.refused import refused
 
 LINE = np.linspace(-1, 1, 40)[:, np.newaxis], 3 * np.linspace(-1, 1, 40)[:, np.newaxis] + 1
 
@@ -117,14 +118,14 @@ def test_a_client_whose_training_withdraws_is_left_out_with_its_reason():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"train": plain_sgd, "lr": 0.2}, "lr = 0.2: must be left out with a training by train"),
-        ({"train": plain_sgd, "batch_size": None}, "batch_size = None"),
-        ({"server_optimizer": fl.FedAvgM(), "exchange": "weights"}, "exchange = 'weights'"),
-        ({"metrics": {"loss": mse_loss}}, r"metrics = \['loss'\]: must be other names"),
+        ({"train": plain_sgd, "lr": 0.2}, "lr"),
+        ({"train": plain_sgd, "batch_size": None}, "batch_size"),
+        ({"server_optimizer": fl.FedAvgM(), "exchange": "weights"}, "exchange"),
+        ({"metrics": {"loss": mse_loss}}, "metrics"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, message):
-    with pytest.raises(ArgumentError, match=message):
+    with refused(message):
         of_own(**settings)
 
 
@@ -187,7 +188,7 @@ def test_a_resumed_run_has_the_optimizers_state(optimizer, tmp_path):
     resumed.fit(2, FEW, progress=False)
     np.testing.assert_array_equal(get_weights(whole.model), get_weights(resumed.model))
     other = of_own(server_optimizer=fl.FedAvgM(lr=0.5))
-    with pytest.raises(ArgumentError, match="server_optimizer"):
+    with refused("server_optimizer", "value"):
         other.load(tmp_path / "run.npz")
 
 
@@ -228,7 +229,7 @@ def test_regression_is_trained_and_measured():
 
 def test_labels_of_another_shape_than_the_outputs_are_refused():
     x, y = LINE
-    with pytest.raises(ArgumentError, match=r"labels of client 0 = \(\): must be \(1,\) as"):
+    with refused("labels of client 0", "shape"):
         of_own(model=nn.Linear(1, 1), clients=[(x, y[:, 0])], loss=mse_loss)
 
 
@@ -238,13 +239,13 @@ def test_data_sets_of_pairs_may_have_labels_of_any_one_shape():
     own = of_own(model=nn.Linear(1, 1), clients=[pairs], loss=mse_loss)
     torch.testing.assert_close(own._records[0], (x, y))
     uneven = [(x[0], y[0]), (x[0], y[0].repeat(2))]
-    with pytest.raises(ArgumentError, match=r"client 0 = 'list': .* equal size, but got"):
+    with refused("client 0", "type", value="list"):
         of_own(model=nn.Linear(1, 1), clients=[uneven], loss=mse_loss)
 
 
 def test_numbers_of_classes_in_columns_are_refused():
     x, y = FEW
-    with pytest.raises(ArgumentError, match=r"labels of client 0 = \(1,\): must be of shape \(\)"):
+    with refused("labels of client 0", "shape"):
         of_own(clients=[(x, y[:, None])])
 
 
@@ -256,7 +257,7 @@ def test_a_round_is_in_the_history_whatever_a_metric_does():
 
 
 def test_a_metric_that_is_no_number_is_named():
-    with pytest.raises(ArgumentError, match=r"metrics\['both'\] = .*: must be one number"):
+    with refused("metrics['both']", "type"):
         ran(1, metrics={"both": lambda outputs, labels: outputs[0]})
 
 
@@ -281,11 +282,11 @@ def test_integers_stay_integers_and_texts_are_hashed_to_them():
 
 
 def test_texts_and_integers_that_a_model_does_not_take_are_refused():
-    with pytest.raises(ArgumentError, match="texts = 'str': must be a list of strings"):
+    with refused("texts", "type", value="str"):
         fl.tokens("a text")
-    with pytest.raises(ArgumentError, match=r"fl\.tokens"):
+    with refused("client 0", "type"):
         of_own(clients=[(np.array(["a text"]), np.array([0]))])
-    with pytest.raises(ArgumentError, match=r"torch\.int64 of shape \(64,\).*Integers stay"):
+    with refused("records of client 0", "shape"):
         of_own(clients=[(np.zeros((2, 64), dtype=np.int64), np.array([0, 1]))])
 
 
@@ -303,7 +304,7 @@ def test_clients_own_records_are_measured_apart():
     mean = sum(each["accuracy"] for each in last.of_clients.values()) / 5
     assert last.numbers()["clients/accuracy"] == pytest.approx(mean)
     assert fl.History.from_json(run.history.to_json()).rounds == run.history.rounds
-    with pytest.raises(ArgumentError, match=r"own_tests = \[6\]: must be by client, in 0\.\.5"):
+    with refused("own_tests", "range"):
         run.fit(1, own_tests={6: own[0]}, progress=False)
 
 
@@ -324,7 +325,7 @@ def test_callbacks_are_told_of_every_round(tmp_path):
 
 def test_a_table_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ArgumentError, match="a file that can be written"):
+    with refused("path", "file"):
         of_own().fit(1, callbacks=[fl.CSVWriter(tmp_path / "file" / "x.csv")], progress=False)
 
 
@@ -339,7 +340,7 @@ def test_record_dp_composes_the_steps_of_each_clients_rounds():
     for _ in range(max(took_part)):
         ledger.record("local steps", noise_multiplier=1.0, sample_rate=0.25, steps=3)
     assert run.get_epsilon(1e-5) == pytest.approx(ledger.get_epsilon(1e-5))
-    with pytest.raises(ArgumentError, match="train = .*: must be left out with RecordDP"):
+    with refused("train", "conflict"):
         of_own(mechanism=mechanism, train=plain_sgd)
 
 
@@ -453,5 +454,6 @@ def test_record_whose_gradient_is_no_number_counts_for_nothing_and_withdraws_no_
 )
 def test_record_dp_beyond_its_integers_is_refused(name, value):
     """Gradients on a grid as fine as that noise wrapped, without a word."""
-    with pytest.raises(ArgumentError, match="noise = |noise_multiplier = |lr = "):
+    with pytest.raises(ArgumentError) as caught:
         fl.RecordDP(**{**RECORD_DP, "steps": 1, "sample_rate": 1.0, name: value})
+    assert caught.value.argument in ("noise", "noise_multiplier", "lr")

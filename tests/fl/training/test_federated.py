@@ -150,7 +150,7 @@ def test_state_of_a_run_of_another_model_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     fitted(1).save(path)
     other = small(model=fl.models.mlp(64, 9, 10))
-    with pytest.raises(ArgumentError, match=r"^parameters = \d+: must be \d+ as in run.npz"):
+    with refused("parameters", "value", value=775):
         other.load(path)
 
 
@@ -218,9 +218,10 @@ def test_state_of_a_run_of_another_loss_or_aggregator_is_refused(name, tmp_path)
     given, changed = ({"client_fraction": 1.0, **each} for each in OTHERS[name])
     small(**given).save(tmp_path / "run.npz")
     small(**given).load(tmp_path / "run.npz")
-    names = "loss|aggregator[.]min_clients" if name == "aggregator.chains" else name
-    with pytest.raises(ArgumentError, match=rf"^({names}) = .* as in run.npz"):
+    names = ("loss", "aggregator.min_clients") if name == "aggregator.chains" else (name,)
+    with pytest.raises(ArgumentError) as caught:
         small(**changed).load(tmp_path / "run.npz")
+    assert caught.value.argument in names
 
 
 @pytest.mark.filterwarnings("ignore:Using a target size")
@@ -228,12 +229,10 @@ def test_records_held_out_are_tried_before_the_first_round():
     """Labels of two kinds have no accuracy in common; some are not what the loss takes."""
     one_hot = np.eye(10, dtype=np.float32)[FEW[1]]
     run = small()
-    with pytest.raises(ArgumentError, match=r"^own_tests = 'others for clients \[1\]': .* all cl"):
+    with refused("own_tests", "data"):
         run.fit(1, own_tests={0: FEW, 1: (FEW[0], one_hot)}, progress=False)
     run = small(clients=fl.partition((FEW[0], one_hot), 6), loss=mse_loss)
-    with pytest.raises(
-        ArgumentError, match=r"^labels of test_set = 'torch.int64 of shape \(60,\)'"
-    ):
+    with refused("labels of test_set", "data"):
         run.fit(1, FEW, progress=False)
     assert len(run.history) == 0
     run.fit(1, (FEW[0], one_hot), own_tests={1: (FEW[0], one_hot)}, progress=False)
@@ -247,20 +246,20 @@ def test_how_long_a_server_waits_is_no_other_run(tmp_path):
 def test_state_of_another_run_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     fitted(1).save(path)
-    with pytest.raises(ArgumentError, match=r"lr = 0.2: must be 0.1 as in run.npz"):
+    with refused("lr", "value", value=0.2):
         small(lr=0.2).load(path)
     whole = path.read_bytes()
     entries = arrays_of(path)
     np.savez(path, **{**entries, "weights": entries["weights"][1:]})
-    with pytest.raises(ArgumentError, match=r"parameters = \d+: must be \d+ as in run.npz"):
+    with refused("parameters", "value", value=681):
         small().load(path)
     np.savez(path, **{**entries, "settings": "[]"})
-    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+    with refused("path", "file"):
         small().load(path)
     path.write_bytes(whole[:200])
-    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+    with refused("path", "file"):
         small().load(path)
-    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+    with refused("path", "file"):
         small().load(tmp_path / "none.npz")
 
 
@@ -299,7 +298,7 @@ def test_workers_change_nothing_and_a_lost_one_is_an_error(tmp_path):
 
 
 def test_workers_need_what_can_be_sent_to_them():
-    with pytest.raises(ArgumentError, match="picklable where workers are several"):
+    with refused("model, loss, train", "type", value="Sequential"):
         small(workers=2, loss=lambda outputs, labels: outputs.sum()).fit(1, progress=False)
 
 
@@ -415,9 +414,9 @@ def test_mechanism_transforms_updates_and_mean_and_its_ledger_is_saved(tmp_path)
     assert other.mechanism.ledger is not None
     assert other.mechanism.ledger.opened == ["6 of 6", "6 of 6"]
     assert other.mechanism.ledger.get_epsilon(1e-5) == 1.0
-    with pytest.raises(ArgumentError, match="weighting = 'records': must be 'equal' with Clipping"):
+    with refused("weighting", "choice", value="records"):
         small(mechanism=Clipping(), weighting="records")
-    with pytest.raises(ArgumentError, match="exchange = 'weights': must be 'delta' with Clipping"):
+    with refused("exchange", "choice", value="weights"):
         small(mechanism=Clipping(), exchange="weights")
 
 
@@ -440,7 +439,7 @@ def test_weights_are_equal_where_a_mechanism_needs_it_and_nobody_says_otherwise(
     assert small(**given).weighting == weighting
     assert small(**given).facts_of_run() == small(**given, weighting=weighting).facts_of_run()
     if mechanism.equal_weights:
-        with pytest.raises(ArgumentError, match="weighting = 'records': must be 'equal' with"):
+        with refused("weighting", "choice", value="records"):
             small(**given, weighting="records")
 
 
@@ -520,36 +519,36 @@ def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(sl
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "argument"),
     [
-        ({"client_fraction": 0.0}, "client_fraction = 0.0"),
-        ({"client_fraction": 1.1}, "client_fraction = 1.1"),
-        ({"local_epochs": 0}, "local_epochs = 0"),
-        ({"batch_size": 0}, "batch_size = 0"),
-        ({"lr": -1.0}, "lr = -1.0"),
-        ({"exchange": "gradient"}, "exchange = 'gradient'"),
-        ({"weighting": "none"}, "weighting = 'none'"),
-        ({"on_failure": "ignore"}, "on_failure = 'ignore'"),
-        ({"timeout": 0.0}, "timeout = 0.0"),
-        ({"workers": 0}, "workers = 0"),
-        ({"rounds": 0}, "rounds = 0"),
-        ({"rounds": 1.5}, "rounds = 1.5: must be a whole number of at least 1"),
-        ({"aggregator": "masked"}, "aggregator = 'masked': must be an object such as"),
-        ({"mechanism": fl.Mechanism}, "mechanism = .*: must be an object such as"),
-        ({"model": nn.Linear}, "model = .*: must be an instance of torch"),
-        ({"clients": [3]}, "client 0 = 'int': must be a data set of pairs"),
-        ({"seed": -1}, "seed = -1"),
-        ({"clients": []}, "clients = []"),
-        ({"clients": [(np.zeros((0, 64)), np.zeros(0))]}, "client 0 = '0 records, 0 labels'"),
-        ({"model": mlp().double()}, "model = .*single precision"),
+        ({"client_fraction": 0.0}, "client_fraction"),
+        ({"client_fraction": 1.1}, "client_fraction"),
+        ({"local_epochs": 0}, "local_epochs"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"lr": -1.0}, "lr"),
+        ({"exchange": "gradient"}, "exchange"),
+        ({"weighting": "none"}, "weighting"),
+        ({"on_failure": "ignore"}, "on_failure"),
+        ({"timeout": 0.0}, "timeout"),
+        ({"workers": 0}, "workers"),
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 1.5}, "rounds"),
+        ({"aggregator": "masked"}, "aggregator"),
+        ({"mechanism": fl.Mechanism}, "mechanism"),
+        ({"model": nn.Linear}, "model"),
+        ({"clients": [3]}, "client 0"),
+        ({"seed": -1}, "seed"),
+        ({"clients": []}, "clients"),
+        ({"clients": [(np.zeros((0, 64)), np.zeros(0))]}, "client 0"),
+        ({"model": mlp().double()}, "model"),
         (
             {"aggregator": EdgeAggregator(), "client_fraction": 0.2},
-            "clients of a round = 1: must be a whole number of at least 2",
+            "clients of a round",
         ),
     ],
 )
-def test_wrong_setting_is_refused_before_anything_is_sent(settings, message):
-    with pytest.raises(ArgumentError, match=message.replace("[]", r"\[\]")):
+def test_wrong_setting_is_refused_before_anything_is_sent(settings, argument):
+    with refused(argument):
         small(**settings).fit(1, progress=False)
 
 

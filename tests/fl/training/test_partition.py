@@ -125,7 +125,7 @@ def test_fewest_records_that_cannot_be_are_refused(given, named):
 
 
 def test_client_without_records_is_an_error_that_names_it():
-    with pytest.raises(ArgumentError, match=r"alpha = 0.001: .* no client is left .* \[\d"):
+    with refused("alpha", "range", value=0.001):
         fl.partition(numbered(40), 20, "dirichlet", alpha=0.001)
 
 
@@ -153,7 +153,7 @@ def test_data_set_of_items_is_read():
 
 
 def test_records_without_labels_are_refused():
-    with pytest.raises(ArgumentError, match="3 records, 2 labels"):
+    with refused("dataset", "shape"):
         fl.partition((np.zeros(3), np.zeros(2)), 1)
 
 
@@ -161,7 +161,7 @@ def test_records_without_labels_are_refused():
 def test_labels_that_name_no_classes_are_dealt_out_evenly_alone(scheme):
     """Rows of numbers have no order: every client got the same record."""
     rows = (np.zeros((8, 2)), np.arange(8.0)[:, None])
-    with pytest.raises(ArgumentError, match=r"scheme = .*: must be 'iid' for labels of shape"):
+    with refused("scheme", "choice"):
         fl.partition(rows, 2, scheme)
     assert sorted(len(part) for part in fl.partition(rows, 2)) == [4, 4]
 

@@ -13,6 +13,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.ring.fixed_point import Integers
 from tests.helpers.party_tasks.dealer import use
+from tests.helpers.refused import fields_of
 
 import crypten
 
@@ -50,7 +51,7 @@ def refusal(context: Context, *, provider: str) -> str:
     try:
         crypten_ext.gaussian_noise(3, 1.0, dealer_noise=True)
     except ArgumentError as error:
-        return str(error)
+        return fields_of(error)
     return ""
 
 

@@ -16,6 +16,7 @@ from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.processes.worker import Context
 from extensions.errors import PeaError
 from extensions.network.losses import Loss
+from tests.helpers.refused import fields_of
 from tests.helpers.replayed import replayed
 
 import crypten
@@ -70,7 +71,7 @@ def outcome(action: Callable[[], Any]) -> Outcome:
             warnings.simplefilter("ignore", DeprecationWarning)
             action()
     except PeaError as error:
-        return type(error).__name__, str(error)
+        return type(error).__name__, fields_of(error)
     return "", ""
 
 

@@ -1,6 +1,5 @@
 """Tasks on files of players, and on players that are not there."""
 
-import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,8 +10,9 @@ import tensorflow as tf
 
 import tfe_ext
 from extensions.checks import check_address
-from extensions.errors import ArgumentError, PlayerLostError
+from extensions.errors import PlayerLostError
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.refused import refused
 from tfe_ext.players.connection import Connection
 from tfe_ext.players.job import JOB, SOFTWARE, check_software
 from tfe_ext.players.links import broken_link
@@ -45,32 +45,31 @@ def other_software_is_named():
     for place, name in enumerate(("pea-mpl", *SOFTWARE), start=1):
         other = [*mine[:place], "9_9_1", *mine[place + 1 :]]
         expected = f"{name} 9.9.1 at player server1, {mine[place].replace('_', '.')} here"
-        with pytest.raises(ArgumentError, match=re.escape(expected)) as found:
+        with refused("versions", value=expected):
             check_software("server1", task("__".join(other)))
-        assert str(found.value).count(" at player ") == 1
 
 
 def unsuitable_files(folder):
     file = Path(folder) / "players.json"
     for text, pattern in (
-        ("{", "a JSON file"),
-        ("[]", "a JSON object"),
-        ('{"server0": "localhost:1", "server1": "localhost:2"}', '"server2"'),
-        (GOOD.replace('"localhost:3"', "3"), "a JSON object"),
-        (GOOD.replace("localhost:3", "localhost"), "server2.*HOST:PORT"),
-        (GOOD.replace("localhost:3", ":3"), "server2.*HOST:PORT"),
-        (GOOD.replace("localhost:3", "localhost:65536"), "server2.*HOST:PORT"),
-        (GOOD.replace("localhost:3", "localhost:0"), "server2.*HOST:PORT"),
-        (GOOD.replace("localhost:3", "localhost:1"), "occurs twice"),
-        (GOOD.replace("server1", "server0"), "A name occurs twice"),
+        ("{", "players"),
+        ("[]", "players"),
+        ('{"server0": "localhost:1", "server1": "localhost:2"}', "players"),
+        (GOOD.replace('"localhost:3"', "3"), "players"),
+        (GOOD.replace("localhost:3", "localhost"), "players['server2']"),
+        (GOOD.replace("localhost:3", ":3"), "players['server2']"),
+        (GOOD.replace("localhost:3", "localhost:65536"), "players['server2']"),
+        (GOOD.replace("localhost:3", "localhost:0"), "players['server2']"),
+        (GOOD.replace("localhost:3", "localhost:1"), "players"),
+        (GOOD.replace("server1", "server0"), "players"),
     ):
         file.write_text(text)
-        with pytest.raises(ArgumentError, match=pattern):
+        with refused(pattern):
             tfe_ext.remote_config(file)
     file.write_text(GOOD)
-    with pytest.raises(ArgumentError, match="join_timeout"):
+    with refused("join_timeout", "value", value=0):
         tfe_ext.remote_config(file, join_timeout=0)
-    with pytest.raises(ArgumentError, match="^players = .*missing.json': must be a JSON file"):
+    with refused("players"):
         tfe_ext.remote_config(file.with_name("missing.json"))
 
 
@@ -149,7 +148,7 @@ def this_process_keeps_one_address_that_players_reach():
     given = f"here.example:{port}"
     assert _own_address(elsewhere, given) == given
     for own in ("here.example:1", "here.example", "here.example:0"):
-        with pytest.raises(ArgumentError, match="own_address"):
+        with refused("own_address", "value"):
             _own_address(elsewhere, own)
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tfe_ext
 from extensions.errors import ArgumentError, InsecureError, PeaError
+from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.session import (
     CONFIG,
     DEVICES,
@@ -154,8 +155,9 @@ def bit_operations():
         assert bits.xor_indices(some)[1] == width - 1
         np.testing.assert_array_equal(bits.bit_split_and_gather(some, 2)[:, 3], [0xC, 0x3])
     for start, stride in ((0, 3), (0, 0), (2, 2), (-1, 2), (0, 128)):
-        with pytest.raises(ArgumentError, match="stride|start"):
+        with pytest.raises(ArgumentError) as caught:
             bits.bit_gather(tf.constant([1], tf.int64), start, stride)
+        assert caught.value.argument in ("start", "stride")
 
 
 def _sharings():
@@ -318,35 +320,37 @@ def protocols_take_turns():
 def operands_of_another_protocol_are_refused():
     other = tfe_ext.ABY3(fixedpoint_config="f20")
     x, stranger = private(X), other.define_private_input(OWNER, lambda: tf.constant(X))
-    for compute in (
-        lambda: x + stranger,
-        lambda: stranger * x,
-        lambda: tfe.matmul(x, stranger),
-        lambda: tfe.concat([x, stranger], axis=0),
-        lambda: tfe.sigmoid(stranger),
+    for method, compute in (
+        ("add", lambda: x + stranger),
+        ("mul", lambda: stranger * x),
+        ("matmul", lambda: tfe.matmul(x, stranger)),
+        ("concat", lambda: tfe.concat([x, stranger], axis=0)),
+        ("sigmoid", lambda: tfe.sigmoid(stranger)),
     ):
-        with pytest.raises(ArgumentError, match="operand of .*protocol that computes"):
+        with refused(f"operand of {method}", "value"):
             graph(lambda compute=compute: share_values(compute()))()
     np.testing.assert_allclose((stranger + stranger).reveal().to_native(), 2 * X, atol=ULP)
 
 
 def unsuitable_arguments_are_refused():
-    for config in ("high", "h", "f99", fixed100):
-        with pytest.raises(ArgumentError, match="fixedpoint_config"):
+    for config in ("high", "h", "f99"):
+        with refused("fixedpoint_config", "choice", value=config):
             tfe_ext.ABY3(fixedpoint_config=config)
+    with refused("fixedpoint_config.nbits", value=100):
+        tfe_ext.ABY3(fixedpoint_config=fixed100)
     for field, value in (("scaling_base", 10), ("precision_fractional", 31), ("nbits", 32)):
         config = FixedpointConfig(**{**vars(tfe_ext.fixed64_f20), field: value})
-        with pytest.raises(ArgumentError, match=f"fixedpoint_config.{field} = {value}"):
+        with refused(f"fixedpoint_config.{field}", value=value):
             tfe_ext.ABY3(fixedpoint_config=config)
-    with pytest.raises(ArgumentError, match="server1', 'server1'.*three distinct players"):
+    with refused("server_0, server_1, server_2", "value"):
         tfe_ext.ABY3("server0", "server1", "server1")
-    with pytest.raises(ArgumentError, match="factory"):
+    with refused("factory", "value"):
         private(X, factory=factories[128])
     with pytest.raises(InsecureError, match="cheetah"):
         tfe.truncate_msb0(private(POSITIVE), method="cheetah")
-    with pytest.raises(ArgumentError, match=OWNER):
+    with refused("player", "choice", value="nobody"):
         CONFIG.get_player("nobody")
-    with pytest.raises(ArgumentError, match="distinct"):
+    with refused("players", "value"):
         tfe_ext.local_config("server1")
     with pytest.raises(PeaError, match="needs 10 logical CPUs"):
         tfe_ext.local_config(*"abcdef")

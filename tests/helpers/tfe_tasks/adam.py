@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError, GradientError
+from extensions.errors import GradientError
 from extensions.privacy.randomness import InsecureSeededSource
+from tests.helpers.refused import refused
 from tests.helpers.replayed import Replayed
 from tests.helpers.tfe_tasks.keras import F, after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import counted_graphs
@@ -155,13 +156,13 @@ def wrong_adam_is_refused():
         ((each, "momentum", 0.5) for each in (DPAdam, Adam)),
     ):
         options = PRIVATE if made is DPAdam else {"learning_rate": 0.1}
-        with pytest.raises(ArgumentError, match=f"^{name} = {value}: must be"):
+        with refused(name, value=value):
             made(**options, **{name: value})
     for one, name in ((DPAdam(**PRIVATE), "beta_1"), (Adam(0.1), "epsilon")):
-        with pytest.raises(ArgumentError, match=f"{type(one).__name__}.{name} = "):
+        with refused(f"{type(one).__name__}.{name}", "fixed"):
             setattr(one, name, 0.5)
     small, data = _session(Adam(0.1, epsilon=2.0**-16))
-    with pytest.raises(ArgumentError, match="epsilon = .*: must be larger: a gradient may be"):
+    with refused("epsilon"):
         small.fit(*data, steps=1, verbose=False)
     assert Adam(0.1).get_config().keys() == SGD(0.1).get_config().keys() - {"momentum"} | {
         "beta_1",

@@ -16,9 +16,10 @@ import tf_keras
 from tf_keras import callbacks
 from tf_keras.optimizers import schedules
 
-from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
+from extensions.errors import GradientError, UnsupportedLayerError
 from extensions.privacy.accounting import Ledger, epsilon
 from extensions.privacy.sampling import capacity
+from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Checkpoints, Sequential, vouch_for
@@ -84,34 +85,32 @@ def wrong_datasets_are_refused():
     with tf.device(CONFIG.get_player("other").device_name):
         of_another = changed()
     unusual = np.where(np.arange(11)[:, None] == 7, np.nan, x)
-    cases = {
-        "on the device of other": of_another,
-        "with repeat": pairs.shuffle(3).repeat(2).batch(5),
-        r"repeat\(\)": pairs.repeat(),
-        "without end": tf.data.Dataset.random().map(lambda i: (tf.zeros([4]), i % 2)),
-        "of pairs": pairs.map(lambda a, b: (a, b, 1.0)),
-        "pairs .features, labels.": pairs.map(lambda a, b: a),
-        "known shapes": pairs.map(lambda a, b: ({"a": a}, b)),
-        "numbers": pairs.map(lambda a, b: (tf.strings.as_string(a), b)),
-        "of 4 features": changed(x[:, :3]),
-        "at least one record": pairs.take(0),
-        "NaN or infinity.*Row 7": changed(unusual),
-        "longer than max_feature_norm = 1.*Row 3": changed(
-            x * (1 + 8 * (np.arange(11) == 3))[:, None]
-        ),
-        "labels beyond 0..1.*Row 2": changed(labels=y + 3 * (np.arange(11) == 2)),
-        "targets beyond .0, 1.": changed(labels=np.eye(2)[y] * 1.5),
-        "one label, or 2 targets": changed(labels=np.zeros((11, 3))),
-    }
-    for match, dataset in cases.items():
+    cases = [
+        ("x", of_another),
+        ("x", pairs.shuffle(3).repeat(2).batch(5)),
+        ("x", pairs.repeat()),
+        ("x", tf.data.Dataset.random().map(lambda i: (tf.zeros([4]), i % 2))),
+        ("x", pairs.map(lambda a, b: (a, b, 1.0))),
+        ("x", pairs.map(lambda a, b: a)),
+        ("x", pairs.map(lambda a, b: ({"a": a}, b))),
+        ("x", pairs.map(lambda a, b: (tf.strings.as_string(a), b))),
+        ("x", changed(x[:, :3])),
+        ("x", pairs.take(0)),
+        ("x", changed(unusual)),
+        ("x", changed(x * (1 + 8 * (np.arange(11) == 3))[:, None])),
+        ("x", changed(labels=y + 3 * (np.arange(11) == 2))),
+        ("x", changed(labels=np.eye(2)[y] * 1.5)),
+        ("y", changed(labels=np.zeros((11, 3)))),
+    ]
+    for match, dataset in cases:
         try:
-            with pytest.raises(ArgumentError, match=match):
+            with refused(match):
                 columns({OWNER: dataset})
         except BaseException as error:
             error.add_note(match)
             raise
     for features, labels in (({OWNER: pairs}, {OWNER: y}), ({OWNER: x}, None), (pairs, None)):
-        with pytest.raises(ArgumentError, match="y = |x, y = "):
+        with refused("y"):
             columns(features, labels)
 
 
@@ -254,12 +253,12 @@ def schedules_go_on_and_rates_are_assigned():
     model.fit(*one.data, steps=6, initial_step=3, verbose=False, callbacks=[note])
     assert rates == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
     assert again.iterations == 6
-    with pytest.raises(ArgumentError, match="learning_rate = 0.1.*schedule"):
+    with refused("learning_rate"):
         again.learning_rate = 0.1
     ends = schedules.PolynomialDecay(0.5, decay_steps=3, end_learning_rate=0.0)
     model, optimizer = one.compiled(ends)
     model.fit(*one.data, steps=3, verbose=False)
-    with pytest.raises(ArgumentError, match="learning_rate = 0.0"):
+    with refused("learning_rate"):
         model.fit(*one.data, steps=1, verbose=False)
     assert optimizer.iterations == 3
 
@@ -270,7 +269,7 @@ def schedules_go_on_and_rates_are_assigned():
     optimizer.learning_rate.assign(0.75)
     assert optimizer.get_config()["learning_rate"] == optimizer.lr.numpy() == 0.75
     for rate in ("fast", True, None, lambda step: 0.1):
-        with pytest.raises(ArgumentError, match="^learning_rate = "):
+        with refused("learning_rate"):
             DPSGD(rate, 1.0, 1.0, 1.0)
 
 
@@ -316,7 +315,7 @@ def counts_are_charged_as_what_they_are():
     for part in (slice(None), slice(3, 9), [4, 2, 4]):
         some = {OWNER: one.x[part]}, {OWNER: one.y[part]}
         for count in (model.evaluate, lambda *some: model.fit(*one.data, validation_data=some)):
-            with pytest.raises(ArgumentError, match="of owner records on which the model was"):
+            with refused("x", "value"):
                 count(*some)
     assert optimizer.ledger.phases[0].steps == 8
     model.evaluate(*one.data, count_noise=5.0)
@@ -324,7 +323,7 @@ def counts_are_charged_as_what_they_are():
     assert spent == [(COUNT, 5.0)]
     assert optimizer.get_epsilon(1e-4) > history["epsilon"][-1]
     assert len(model.held_out_ledger.phases) == 1
-    with pytest.raises(ArgumentError, match="count_noise = 0.0"):
+    with refused("count_noise"):
         model.evaluate(*one.held_out, count_noise=0.0)
 
 
@@ -341,7 +340,7 @@ def counts_are_charged_to_a_training_that_comes_after_them():
         model.evaluate(*some, count_noise=5.0)
     model.evaluate(*one.held_out)
     assert counts(model.held_out_ledger) == {COUNT: 4}
-    with pytest.raises(ArgumentError, match="physical_rows"):
+    with refused("physical_rows", "range", value=0):
         model.fit(*one.data, steps=1, verbose=False, physical_rows=0)
     assert not optimizer.ledger.phases
     model.fit(*one.data, steps=1, verbose=False)
@@ -475,10 +474,10 @@ def unfit_callbacks_are_refused():
         callbacks.TensorBoard("nowhere"),
         callbacks.EarlyStopping("val_accuracy", restore_best_weights=True),
     ):
-        with pytest.raises(ArgumentError, match="^callbacks = "):
+        with refused("callbacks"):
             model.fit(*one.data, callbacks=[callback])
     for frequency in (0, [0, 1]):
-        with pytest.raises(ArgumentError, match="^validation_freq = "):
+        with refused("validation_freq"):
             model.fit(*one.data, validation_freq=frequency)
     assert not optimizer.ledger.phases
 

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 import tfe_ext
-from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.clipping import ClipPlan, clip_by_norm
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
@@ -19,6 +18,7 @@ from tests.extensions.protocols.test_clipping import (
     rows_of,
 )
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
+from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, boundaries, mean_p_value, variance_p_value
 from tests.helpers.tfe_tasks.session import (
     CONFIG,
@@ -161,7 +161,7 @@ def servers_may_share_a_device():
             x = tfe.define_private_input("server0", lambda: tf.constant([4.0]))
             y = tfe.inverse_sqrt(x)
             np.testing.assert_allclose(y.reveal().to_native(), [0.5], rtol=1e-3)
-            with pytest.raises(ArgumentError, match="devices of their own"):
+            with refused("protocol", "value"):
                 tfe_ext.cost(tfe.inverse_sqrt, x)
     finally:
         tfe.set_config(CONFIG)
@@ -173,44 +173,39 @@ def unsuitable_tensors_are_refused():
     public = tfe.define_constant(x)
     with tfe_ext.ABY3():
         foreign = private(x)
-    wrong = {
-        "a private tensor": [public, tf.constant(x), 3.0],
-        "another protocol object": [foreign],
-        "arithmetic": [private(x.astype(int), share_type=ShareType.BOOLEAN, apply_scaling=False)],
-        "unscaled": [private(x.astype(int), apply_scaling=False)],
-    }
-    for message, tensors in wrong.items():
-        for tensor in tensors:
-            for function in (
-                tfe.inverse_sqrt,
-                tfe.clip_factor,
-                lambda x: tfe.clip_by_norm(x, 1.0),
-            ):
-                with pytest.raises(ArgumentError, match=f"^x = .*{message}"):
-                    function(tensor)
-    with pytest.raises(ArgumentError, match="a scalar"):
+    boolean = private(x.astype(int), share_type=ShareType.BOOLEAN, apply_scaling=False)
+    unscaled = private(x.astype(int), apply_scaling=False)
+    for tensor in (public, tf.constant(x), 3.0, foreign, boolean, unscaled):
+        for function in (
+            tfe.inverse_sqrt,
+            tfe.clip_factor,
+            lambda x: tfe.clip_by_norm(x, 1.0),
+        ):
+            with refused("x"):
+                function(tensor)
+    with refused("x", "shape"):
         tfe.clip_by_norm(private(1.0), 1.0)
 
 
 def unsuitable_arguments_are_refused():
     x = private(np.ones((2, 2)))
     narrow = FixedpointConfig(2, 64, 5, 4, 256, 0, False)
-    calls = {
-        "degree": lambda: tfe.inverse_sqrt(x, degree=5),
-        "max_norm": lambda: tfe.clip_factor(x, max_norm=0.0),
-        "range_bits": lambda: tfe.clip_factor(x, range_bits=60),
-        "max_norm = 0.0001": lambda: tfe.clip_by_norm(x, 1e-4),
-        "sigma": lambda: tfe.gaussian_noise(3, -1.0),
-        "sigma = 1e-09": lambda: tfe.gaussian_noise(3, 1e-9),
-        "sigma = 4e-05": lambda: tfe.gaussian_noise(3, 4e-5),
-        "sigma = inf": lambda: tfe.gaussian_noise(3, float("inf")),
-        "sigma = 1099511627776.0": lambda: tfe.gaussian_noise(3, 2.0**40),
-        "sigma = 1e\\+308": lambda: tfe.gaussian_noise(3, 1e308),
-        "colluders": lambda: tfe.gaussian_noise(3, 1.0, colluders=3),
-        "frac_bits": lambda: tfe_ext.ABY3(fixedpoint_config=narrow).gaussian_noise(3, 1.0),
-    }
-    for message, call in calls.items():
-        with pytest.raises(ArgumentError, match=f"^{message}"):
+    calls = [
+        ("degree", lambda: tfe.inverse_sqrt(x, degree=5)),
+        ("max_norm", lambda: tfe.clip_factor(x, max_norm=0.0)),
+        ("range_bits", lambda: tfe.clip_factor(x, range_bits=60)),
+        ("max_norm", lambda: tfe.clip_by_norm(x, 1e-4)),
+        ("sigma", lambda: tfe.gaussian_noise(3, -1.0)),
+        ("sigma", lambda: tfe.gaussian_noise(3, 1e-9)),
+        ("sigma", lambda: tfe.gaussian_noise(3, 4e-5)),
+        ("sigma", lambda: tfe.gaussian_noise(3, float("inf"))),
+        ("sigma", lambda: tfe.gaussian_noise(3, 2.0**40)),
+        ("sigma", lambda: tfe.gaussian_noise(3, 1e308)),
+        ("colluders", lambda: tfe.gaussian_noise(3, 1.0, colluders=3)),
+        ("frac_bits", lambda: tfe_ext.ABY3(fixedpoint_config=narrow).gaussian_noise(3, 1.0)),
+    ]
+    for argument, call in calls:
+        with refused(argument):
             call()
 
 

@@ -1,16 +1,15 @@
 """Tasks on models of the host's layers that start from what owners trained locally."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.host import share_public
 from extensions.protocols.pea import public_start
 from extensions.ring.fixed_point import encode
 from extensions.runs.config import TrainConfig
+from tests.helpers.refused import refused
 from tests.helpers.rival_models import rivals
 from tests.helpers.tfe_tasks.keras import F, model_of
 from tests.helpers.tfe_tasks.session import (
@@ -123,7 +122,7 @@ def a_start_after_steps_is_checked_as_one_before_them():
     model.fit(*records, steps=1, verbose=False)
     local = [np.full((5, 4), 50 / 20**0.5), np.zeros(4), np.zeros((4, 3)), np.zeros(3)]
     model.initialize_from({"server0": local}, {"server0": 6}, strategy="local-average")
-    with pytest.raises(ArgumentError, match="with layer 0 of a larger norm.*at most 10"):
+    with refused("model", "range", value="with layer 0 of a larger norm"):
         model.fit(*records, steps=1, verbose=False)
 
 
@@ -143,44 +142,44 @@ def what_does_not_fit_is_refused():
     nan = [np.full((5, 3), np.nan), np.zeros(3)]
     good = {"local": {"server0": RIGHT}, "records": {"server0": 5}, "held_out": HELD_OUT}
     cases = [
-        ("a layer of norm 387.3': must be of norm at most 100", {"local": {"server0": huge}}),
-        ("a layer of norm nan", {"local": {"server0": nan}}),
-        ("at server0': must be of the model's shapes", {"local": {"server0": RIGHT[:1]}}),
-        ("at server0': must be of the", {"local": {"server0": [RIGHT[0].T, RIGHT[1]]}}),
+        ("local", {"local": {"server0": huge}}),
+        ("local", {"local": {"server0": nan}}),
+        ("local", {"local": {"server0": RIGHT[:1]}}),
+        ("local", {"local": {"server0": [RIGHT[0].T, RIGHT[1]]}}),
         (
-            "local = 'of nobody': must be of players",
+            "local",
             {"local": {"nobody": RIGHT}, "records": {"nobody": 5}},
         ),
-        ("local = 'list'", {"local": RIGHT}),
-        ("local = 'dict'", {"local": {}}),
-        ("records = {'server1': 5}: must be numbers of", {"records": {"server1": 5}}),
-        ("records = {}: must be numbers of the same owners", {"records": {}}),
-        ("records = 5: must be numbers of the same owners", {"records": 5}),
-        (r"records = \[0\]: must be 1 numbers, each at least 1", {"records": {"server0": 0}}),
-        ("strategy = 'best': must be one of", {"strategy": "best"}),
-        ("weighting = 'loud': must be one of", {"weighting": "loud"}),
+        ("local", {"local": RIGHT}),
+        ("local", {"local": {}}),
+        ("records", {"records": {"server1": 5}}),
+        ("records", {"records": {}}),
+        ("records", {"records": 5}),
+        ("records", {"records": {"server0": 0}}),
+        ("strategy", {"strategy": "best"}),
+        ("weighting", {"weighting": "loud"}),
         (
-            "weighting = 'uniform': must be left out",
+            "weighting",
             {"weighting": "uniform", "strategy": "local-accuracy"},
         ),
-        ("held_out = None", {"held_out": None}),
-        ("held_out = None", {"held_out": None, "strategy": "local-accuracy"}),
-        ("4 features at server1", {"held_out": ({"server1": X[:, :4]}, {"server1": Y})}),
-        ("of the same owners", {"held_out": ({"server1": X}, {"server0": Y})}),
+        ("held_out", {"held_out": None}),
+        ("held_out", {"held_out": None, "strategy": "local-accuracy"}),
+        ("x", {"held_out": ({"server1": X[:, :4]}, {"server1": Y})}),
+        ("y", {"held_out": ({"server1": X}, {"server0": Y})}),
     ]
     model = zeros()
     for match, wrong in cases:
         given = {**good, **wrong}
         try:
-            with pytest.raises(ArgumentError, match=match):
+            with refused(match):
                 model.initialize_from(given.pop("local"), given.pop("records"), **given)
         except BaseException as error:
             error.add_note(match)
             raise
     assert not any(np.any(weight) for weight in model.get_weights())
     model.compile(DPSGD(1.0, 1.0, 1.0, 1.0, max_feature_norm=0.1), BinaryCrossentropy())
-    with pytest.raises(ArgumentError, match="a row of norm above 0.1"):
+    with refused("features", "data"):
         model.initialize_from(good["local"], good["records"], held_out=HELD_OUT)
     bare = model_of([5, 3], bias=False)
-    with pytest.raises(ArgumentError, match="a Dense layer without bias"):
+    with refused("model", "value"):
         bare.initialize_from({"server0": RIGHT[:1]}, {"server0": 1}, strategy="local-average")

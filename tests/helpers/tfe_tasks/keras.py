@@ -21,6 +21,7 @@ from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records
 from extensions.privacy.units import by_unit
 from tests.helpers.arrays import arrays_of
+from tests.helpers.refused import refused
 from tests.helpers.replayed import Replayed
 from tests.helpers.tfe_tasks.session import (
     CONFIG,
@@ -350,12 +351,12 @@ def a_fit_opens_nothing_and_ends_where_it_should():
         assert abs(again.evaluate(x, y) * 60 - (lead > 0).sum()) <= close + 1e-9
         shared = again.predict(private(features), reveal=False)
         np.testing.assert_allclose(shared.reveal().to_native(), logits, atol=20 * ULP)
-        with pytest.raises(ArgumentError, match="shares of this model"):
+        with refused("folder", "file"):
             model_of([3, 2]).load_shares(folder)
         earlier = paths[1].read_bytes()
         model.save_shares(folder)
         paths[1].write_bytes(earlier)
-        with pytest.raises(ArgumentError, match=r"party-1\.npz.*same save as party-0\.npz"):
+        with refused("folder", "file"):
             again.load_shares(folder)
         for a, b in zip(again.get_weights(), weights, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -364,16 +365,16 @@ def a_fit_opens_nothing_and_ends_where_it_should():
         for order in ([1, 0, 2], [0, 0, 2], [1, 2, 0]):
             for path, own in zip(paths, order, strict=True):
                 path.write_bytes(contents[own])
-            with pytest.raises(ArgumentError) as refused:
+            with pytest.raises(ArgumentError) as caught:
                 again.load_shares(folder)
-            assert refused.value.argument == "folder"
-            assert "party-" in str(refused.value.value)
+            assert caught.value.argument == "folder"
+            assert "party-" in str(caught.value.value)
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
         for a, b in zip(again.get_weights(), weights, strict=True):
             np.testing.assert_array_equal(a, b)
         (Path(folder) / "party-1.npz").write_bytes(b"damaged")
-        with pytest.raises(ArgumentError, match="party-1.npz"):
+        with refused("folder", "file"):
             again.load_shares(folder)
 
 
@@ -429,12 +430,12 @@ def a_run_goes_on_from_its_checkpoints():
         for a, b, before in zip(model.get_weights(), whole.get_weights(), opened, strict=True):
             np.testing.assert_allclose(a, b, atol=100 * ULP)
             assert np.abs(a - before).max() > 1000 * ULP
-        with pytest.raises(ArgumentError, match="of a run that was finished"):
+        with refused("checkpoint"):
             begin(folder / "copy", True)
         assert not model.beside.shares(0).keys() & {"total_0", "total_1"}
-        with pytest.raises(ArgumentError, match="initial_step = 4: must be at most 1"):
+        with refused("initial_step", value=4):
             model.fit(x, y, steps=6, initial_step=4, callbacks=[MeanOfIterates(1.0)])
-        with pytest.raises(ArgumentError, match="initial_step = 7"):
+        with refused("initial_step"):
             model.fit(x, y, steps=6, initial_step=7, verbose=False)
 
 
@@ -501,28 +502,30 @@ def wrong_layers_are_refused():
     for match, stack in unsupported.items():
         with pytest.raises(UnsupportedLayerError, match=match):
             Sequential(stack).compile(DPSGD(1.0, 1.0, 1.0, 1.0), BinaryCrossentropy())
-    with pytest.raises(ArgumentError, match="batch_input_shape"):
+    with refused("layers[0].batch_input_shape", "shape"):
         Sequential([layers.Dense(2)])
     model = model_of([4, 2])
     for loss, match in (
-        (losses.BinaryCrossentropy(), "from_logits"),
-        (losses.CategoricalCrossentropy(), "from_logits"),
-        (losses.BinaryCrossentropy(from_logits=True, lazy_normalization=True), "lazy"),
-        (losses.MeanSquaredError(), "loss = 'MeanSquaredError'"),
+        (losses.BinaryCrossentropy(), "loss.from_logits"),
+        (losses.CategoricalCrossentropy(), "loss.from_logits"),
+        (
+            losses.BinaryCrossentropy(from_logits=True, lazy_normalization=True),
+            "loss.lazy_normalization",
+        ),
+        (losses.MeanSquaredError(), "loss"),
     ):
-        with pytest.raises(ArgumentError, match=match):
+        with refused(match):
             model.compile(DPSGD(1.0, 1.0, 1.0, 1.0), loss)
-    with pytest.raises(ArgumentError, match="classes = 1: must be in 2..128"):
+    with refused("classes", value=1):
         model_of([4, 1]).compile(DPSGD(1.0, 1.0, 1.0, 1.0), CategoricalCrossentropy())
-    with pytest.raises(ArgumentError, match="optimizer = 'SGD'"):
+    with refused("optimizer"):
         model.compile(optimizers.SGD(), BinaryCrossentropy())
     for name in ("metrics", "weighted_metrics"):
-        with pytest.raises(ArgumentError, match="epsilon") as refused:
+        with refused(name, "conflict"):
             model.compile(SGD(1.0), BinaryCrossentropy(), **{name: ["accuracy"]})
-        assert refused.value.argument == name
-    with pytest.raises(ArgumentError) as refused:
+    with pytest.raises(ArgumentError) as caught:
         model.compile(SGD(1.0), BinaryCrossentropy(), ["accuracy"])
-    assert refused.value.argument == "metrics"
+    assert caught.value.argument == "metrics"
     model_of([4, 2]).compile(SGD(1.0), BinaryCrossentropy(), metrics=[])
     with pytest.raises(GradientError, match="compile"):
         model.fit({}, {})
@@ -534,7 +537,7 @@ def wrong_layers_are_refused():
     stock = tfe.protocol.ABY3()
     tfe.set_protocol(stock)
     try:
-        with pytest.raises(ArgumentError, match="protocol = 'ABY3': must be tfe_ext.ABY3"):
+        with refused("protocol", value="ABY3"):
             Sequential()
     finally:
         tfe.set_protocol(PROTOCOL)
@@ -568,8 +571,8 @@ def labels_are_numbers_of_any_kind():
     for labels in (y.astype(object), list(y), y > 0):
         model.fit({"server0": x}, {"server0": labels}, steps=1, verbose=False)
     words = y.astype(str)
-    for wrong, kind in ((words, "<U"), (words.astype(object), "str"), (y * 1j, "complex128")):
-        with pytest.raises(ArgumentError, match=kind):
+    for wrong in (words, words.astype(object), y * 1j):
+        with refused("x, y", "type"):
             model.fit({"server0": x}, {"server0": wrong}, steps=1, verbose=False)
 
 
@@ -615,51 +618,51 @@ def wrong_arguments_are_refused():
         ("bias_scale", 0.0),
         ("bias_scale", 0.3),
     ):
-        with pytest.raises(ArgumentError, match=f"^{name} = "):
+        with refused(name):
             DPSGD(**{**good, name: value})
     model = model_of([4, 2], optimizer=DPSGD(**good))
     shared_x, shared_y = private(x), private(np.eye(2)[y])
     public = tfe.define_constant(x)
-    cases = {
-        "dictionaries": (x, y),
-        "of the same owners": ({"server0": x}, {"server1": y}),
-        "of players": ({"nobody": x}, {"nobody": y}),
-        "features = 'a row of norm": ({"server0": 9 * x}, {"server0": y}),
-        "finite": ({"server0": np.where(x == x[0, 0], np.nan, x)}, {"server0": y}),
-        "labels = .* an integer in 0..1": ({"server0": x}, {"server0": y + 1}),
-        "3 features at server0": ({"server0": x[:, :3]}, {"server0": y}),
-        "vouch_for": (shared_x, shared_y),
-        "sample_rate below 1": vouch_for(shared_x, shared_y, max_feature_norm=1.0),
-        "x = \\(10, 3\\)": vouch_for(shared_x[:, :3], shared_y, max_feature_norm=1.0),
-        "y = \\(10, 1\\)": vouch_for(shared_x, shared_y[:, :1], max_feature_norm=1.0),
-    }
+    cases = [
+        ("x, y", (x, y)),
+        ("y", ({"server0": x}, {"server1": y})),
+        ("x", ({"nobody": x}, {"nobody": y})),
+        ("features", ({"server0": 9 * x}, {"server0": y})),
+        ("features", ({"server0": np.where(x == x[0, 0], np.nan, x)}, {"server0": y})),
+        ("labels", ({"server0": x}, {"server0": y + 1})),
+        ("x", ({"server0": x[:, :3]}, {"server0": y})),
+        ("x, y", (shared_x, shared_y)),
+        ("x", vouch_for(shared_x, shared_y, max_feature_norm=1.0)),
+        ("x", vouch_for(shared_x[:, :3], shared_y, max_feature_norm=1.0)),
+        ("y", vouch_for(shared_x, shared_y[:, :1], max_feature_norm=1.0)),
+    ]
     for tensors, match in (
-        ((public, shared_y), "x = 'ABY3Constant'"),
-        ((private(x.astype(np.int64), apply_scaling=False), shared_y), "an unscaled tensor"),
-        ((shared_x, shared_y[:9]), r"x, y = .*\(9, 2\)"),
+        ((public, shared_y), "x"),
+        ((private(x.astype(np.int64), apply_scaling=False), shared_y), "x"),
+        ((shared_x, shared_y[:9]), "x, y"),
     ):
-        with pytest.raises(ArgumentError, match=match):
+        with refused(match):
             vouch_for(*tensors, max_feature_norm=1.0)
-    for match, (features, labels) in cases.items():
+    for match, (features, labels) in cases:
         try:
-            with pytest.raises(ArgumentError, match=match):
+            with refused(match):
                 model.fit(features, labels, steps=1, verbose=False)
         except BaseException as error:
             error.add_note(match)
             raise
     for options in ({"steps": 0}, {"epochs": 0.0}):
-        with pytest.raises(ArgumentError, match=next(iter(options))):
+        with refused(next(iter(options))):
             model.fit({"server0": x}, {"server0": y}, verbose=False, **options)
     for weights in ([np.zeros([4, 2])], [np.zeros([2, 4]), np.zeros([2])]):
-        with pytest.raises(ArgumentError, match="weights"):
+        with refused("weights", "shape"):
             model.set_weights(weights)
-    with pytest.raises(ArgumentError, match="weights"):
+    with refused("weights", "range"):
         model.set_weights([np.full([4, 2], np.nan), np.zeros([2])])
     for norms in ((101.0, 0.0), (0.0, 101.0), (80.0, 80.0), (0.0, 2.0**22)):
         deep = model_of([4, 1, 2], optimizer=DPSGD(**good))
         first = [np.full([4, 1], norms[0] / 2), np.full([1], norms[1])]
         deep.set_weights([*first, *deep.get_weights()[2:]])
-        with pytest.raises(ArgumentError, match="with layer 0 of a larger norm.*at most 100"):
+        with refused("model", "range"):
             deep.fit({"server0": x}, {"server0": y}, steps=1, verbose=False)
     hidden = model_of([4, 3, 2], optimizer=DPSGD(**{**good, "learning_rate": 50.0}))
     with pytest.raises(GradientError, match="max_weight_norm"):

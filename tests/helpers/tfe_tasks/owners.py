@@ -12,6 +12,7 @@ from extensions.ring.fixed_point import encode
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
+from tests.helpers.refused import fields_of
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
 from tfe_ext.keras.steps.step import store
 from tfe_ext.players.addresses import SERVERS
@@ -119,5 +120,5 @@ def refused(file: str, folder: str, changes: dict[str, Any]) -> str:
     try:
         of_two_steps(file, folder, **changes)
     except ArgumentError as error:
-        return str(error)
+        return fields_of(error)
     raise AssertionError("nobody refused")

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tfe_ext
-from extensions.errors import ArgumentError, GradientError
+from extensions.errors import GradientError
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import ULP, after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import PROTOCOL
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy
@@ -112,7 +113,7 @@ def settings_hold_within_a_fit():
     def narrow(*_):
         optimizer.max_feature_norm = 0.01
 
-    with pytest.raises(ArgumentError, match="max_feature_norm = 0.01"):
+    with refused("max_feature_norm"):
         model.fit(*_data(), steps=2, verbose=False, callbacks=[after_steps(narrow)])
     assert sum(phase.steps for phase in optimizer.ledger.phases) == 4
 
@@ -154,13 +155,13 @@ def bounds_hold_or_are_refused():
     model.fit(*_data(), steps=1, verbose=False)
     with pytest.raises(GradientError, match="max_weight_norm = 400"):
         model.fit(*_data(), steps=2, verbose=False)
-    with pytest.raises(ArgumentError, match="max_weight_norm = 300.0: must be at least 400"):
+    with refused("max_weight_norm"):
         optimizer.max_weight_norm = 300.0
     assert optimizer.max_weight_norm == 400.0
     optimizer.max_weight_norm = 900.0
     model.fit(*_data(), steps=2, verbose=False)
 
-    with pytest.raises(ArgumentError, match="row of norm"):
+    with refused("features", "data"):
         model.fit(*_data(scale=2.0), steps=1, verbose=False)
     optimizer.max_feature_norm, optimizer.learning_rate = 2.0, 0.5
     model.fit(*_data(scale=2.0), steps=1, verbose=False)
@@ -179,7 +180,7 @@ def what_steps_do_not_notice_cannot_be_set():
         (plain, "noise_multiplier", 1.0),
         (plain, "l2_norm_clip", 1.0),
     ):
-        with pytest.raises(ArgumentError, match=f"{type(one).__name__}.{name} = "):
+        with refused(f"{type(one).__name__}.{name}", "fixed"):
             setattr(one, name, value)
     for name, value in (
         ("learning_rate", -1.0),
@@ -190,9 +191,9 @@ def what_steps_do_not_notice_cannot_be_set():
         ("sample_rate", 1.5),
         ("max_feature_norm", 0.0),
     ):
-        with pytest.raises(ArgumentError, match=f"^{name} = "):
+        with refused(name, "range"):
             setattr(optimizer, name, value)
-    with pytest.raises(ArgumentError, match="l2_norm_clip = 0.5: must be 1.0: SGD"):
+    with refused("l2_norm_clip"):
         plain.settings = optimizer.settings
     assert optimizer.settings == DPSGD(**START).settings
 
@@ -210,7 +211,7 @@ def a_changed_loss_is_refused():
         model = model_of([4, 2])
         model.compile(optimizer, loss)
         setattr(loss, name, value)
-        with pytest.raises(ArgumentError, match=f"loss.{name} = "):
+        with refused(f"loss.{name}", "value"):
             model.fit(x, y, steps=1, verbose=False)
         assert not optimizer.ledger.phases
 
@@ -218,7 +219,7 @@ def a_changed_loss_is_refused():
         def grad(self, y_true, y_pred):
             return 2 * super().grad(y_true, y_pred)
 
-    with pytest.raises(ArgumentError, match="loss.grad = .*BinaryCrossentropy"):
+    with refused("loss.grad", "value"):
         model_of([4, 2]).compile(DPSGD(**START), Weighted())
 
 
@@ -228,13 +229,13 @@ def a_protocol_stays_as_it_is():
     values = vars(protocol).copy()
     public = {name for name in values if not name.startswith("_")}
     assert {"servers", "fixedpoint_config", "default_factory", "ring"} <= public
-    for owner, names in (
-        (protocol, {*public, "truncate", "reveal"}),
-        (protocol.fixedpoint_config, vars(protocol.fixedpoint_config)),
-        (tfe_ext.fixed64_f20, vars(tfe_ext.fixed64_f20)),
+    for whose, owner, names in (
+        ("ABY3", protocol, {*public, "truncate", "reveal"}),
+        ("fixedpoint_config", protocol.fixedpoint_config, vars(protocol.fixedpoint_config)),
+        ("fixedpoint_config", tfe_ext.fixed64_f20, vars(tfe_ext.fixed64_f20)),
     ):
         for name in names:
-            with pytest.raises(ArgumentError, match=f"{name} = .*Make another protocol"):
+            with refused(f"{whose}.{name}", "fixed"):
                 setattr(owner, name, 1)
     for name in ("frac_bits", "servers"):
         with pytest.raises(AttributeError):

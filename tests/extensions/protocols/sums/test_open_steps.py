@@ -18,8 +18,8 @@ from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import flat, pairs
 from extensions.protocols.noise import party_variance
 from extensions.protocols.optimizer import State
-from extensions.protocols.pea import Keep, plans, public_start
-from extensions.protocols.sums import open_steps
+from extensions.protocols.pea import Keep, public_start
+from extensions.protocols.step import Step
 from extensions.protocols.sums.open_steps import descend_openly
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -119,7 +119,7 @@ def test_noise_has_the_law_that_is_accounted(parties):
     """Of 2,100 differences of two openings; a variance that is a fifth off is found."""
     config = replace(CONFIG, parties=parties, steps=1, sample_rate=1.0, noise_multiplier=3.0)
     records = owned(config, (2,) * parties)
-    _, plan, _ = plans(config, records)
+    plan = Step.of(config, records).plan
 
     def opened() -> Any:
         keep = trained(descend_openly, config, records, SystemSource())[1]
@@ -145,7 +145,7 @@ def test_no_record_moves_an_opened_sum_further_than_its_bound(kind):
     config = replace(CONFIG, parties=3, sample_rate=1.0, noise_multiplier=0.0, **KINDS[kind])
     records = owned(config, (3, 2, 2))
     far, *_ = trained(descend_openly, replace(config, lr=20 * config.lr), records)
-    _, plan, _ = plans(config, records)
+    plan = Step.of(config, records).plan
     limit = Fraction(config.max_grad_norm) * (1 + Fraction(plan.eta))
     unit = Fraction(1, 1 << (plan.frac_bits + plan.factor_bits))
     found = [
@@ -177,13 +177,14 @@ def test_owners_compute_on_as_many_rows_whoever_is_drawn(monkeypatch):
     computed: list[int] = []
     drawn: list[int] = []
 
-    def noted(*arguments: Any) -> Any:
-        batch = arguments[3]
+    clipped = Step.clipped
+
+    def noted(step: Step, ring: Any, model: Any, batch: Any) -> Any:
         computed.append(len(batch.x))
         drawn.append(int((batch.padding == 0).sum()))
-        return pea.gradients_of(*arguments)
+        return clipped(step, ring, model, batch)
 
-    monkeypatch.setattr(open_steps, "gradients_of", noted)
+    monkeypatch.setattr(Step, "clipped", noted)
     trained(descend_openly, config, records, SystemSource())
     assert computed == 12 * records.rows(config)
     assert len({*drawn}) > 2
