@@ -93,7 +93,7 @@ def test_an_error_of_the_project_arrives_as_it_was():
     ("task", "text"),
     [
         ("fail", "ValueError: the step is too long"),
-        ("refuse_what_cannot_travel", "ArgumentError: source = <function"),
+        ("refuse_what_cannot_travel", "ArgumentError: source must be "),
         ("unknown", "AttributeError"),
     ],
 )
