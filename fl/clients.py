@@ -114,8 +114,10 @@ def trainable(model: nn.Module, records: int) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, IndexError) as error:
-        allowed = f"one that trains, with its loss, on a step of {records} records: {error}"
-        hint = "BatchNorm needs two records in every step: take GroupNorm, or another batch."
+        allowed = f"one that trains, with its loss, on a step of {records} records"
+        hint = (
+            f"{error} BatchNorm needs two records in every step: take GroupNorm, or another batch."
+        )
         raise ArgumentError("model", type(model).__name__, allowed, hint) from error
 
 

@@ -52,7 +52,7 @@ class _Said:
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             advice = "Both sides must have the same version."
             raise ArgumentError(
-                "terms", "malformed", "in the form of this version", advice
+                "terms", "in another", "in the form of this version", advice
             ) from error
         return cls(**values)
 

@@ -44,7 +44,9 @@ def use_party(
         raise ArgumentError(
             "provider, dealer",
             (computing.provider, meeting.dealer),
-            "'dealer' with {dealer} or one in the federation, 'parties' or 'tfp' without",
+            "{provider=dealer} with {dealer} or one in the federation, else {provider=parties} or "
+            "{provider=tfp}",
+            code="either",
         )
     if meeting.dealer is not None:
         os.environ[dealer.ADDRESS] = meeting.dealer

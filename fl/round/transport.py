@@ -73,7 +73,7 @@ class InProcessTransport:
             RoundError: the round failed; it names the clients that were left out.
         """
         if self._machines:
-            raise ArgumentError("transport", "used", "a new one for every round")
+            raise ArgumentError("transport", "a used one", "a new one for every round")
         if SERVER not in machines:
             rule = f"machines, one of party {SERVER} among them"
             raise ArgumentError("machines", sorted(machines), rule)

@@ -115,8 +115,8 @@ class Layers:
         try:
             return PREFIX + json.dumps(self.entries, separators=(",", ":"))
         except TypeError as error:
-            allowed = f"of numbers and names: {error}"
-            raise ArgumentError("model", "a list of layers", allowed, code="type") from error
+            allowed, given = "of numbers and names", "a list of layers"
+            raise ArgumentError("model", given, allowed, f"{error}", code="type") from error
 
 
 def is_own(text: str) -> bool:

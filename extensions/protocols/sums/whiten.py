@@ -99,7 +99,7 @@ def _agreed(
         problem = error
     announced = announce(host.exchange, records, comparable(stated), problem)
     if not sum(announced.sizes):
-        raise ArgumentError("x", "no records at any party", "records of at least one party")
+        raise ArgumentError("x", None, "by at least one party", code="missing")
     return announced
 
 

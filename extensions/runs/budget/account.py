@@ -245,7 +245,9 @@ class Account:
             deltas = data.get(_DELTAS, {})
             return cls(cap=cap, entries=tuple(_entry(each, deltas) for each in data["entries"]))
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ArgumentError("budget", "damaged", "as it was written", repr(error)) from error
+            raise ArgumentError(
+                "budget", "a damaged one", "as it was written", repr(error)
+            ) from error
 
 
 def _fields(entry: Entry) -> dict[str, Any]:

@@ -206,7 +206,7 @@ class Header:
 
 def _unreadable(error: Exception) -> ArgumentError:
     allowed = f"one that `pea train` of pea-mpl {extensions.__version__} writes"
-    return ArgumentError("header", "unreadable", allowed, f"{error}.", code="file")
+    return ArgumentError("header", "another one", allowed, f"{error}.", code="file")
 
 
 def header_of(

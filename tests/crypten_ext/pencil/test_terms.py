@@ -59,7 +59,7 @@ def test_terms_of_a_model_that_is_too_large_are_refused_before_it_is_made(name):
 )
 @pytest.mark.parametrize("kind", [Terms, Offer])
 def test_what_is_no_message_is_refused_by_one_error(kind, text):
-    with refused("terms", "value", value="malformed"):
+    with refused("terms", value="in another"):
         kind.unpack(text.encode())
 
 

@@ -95,7 +95,7 @@ class Owner(Desk):
             asked: the rest.
         """
         if what not in ("state", "prepare") and asked.pop("run") != self._run:
-            raise ArgumentError("run", "another", "the one that began last", "Start again.")
+            raise ArgumentError("run", "an earlier one", "the one that began last", "Start again.")
         return self._asked[what](**asked)
 
     def array(self, name: bytes) -> Integers:

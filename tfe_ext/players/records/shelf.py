@@ -97,7 +97,7 @@ class Shelf:
             return self._get(**fields)
         party = self._party
         if keeper != self._keeper or party is None:
-            raise ArgumentError("run", "another", "the one that began last", "Start again.")
+            raise ArgumentError("run", "an earlier one", "the one that began last", "Start again.")
         asked: dict[str, Callable[..., Any]] = {
             "check": party.check,
             "settle": partial(self._settle, party),
