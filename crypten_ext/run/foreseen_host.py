@@ -14,8 +14,8 @@ from crypten_ext.transport.group import DIRECT_WORDS
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Batch, Placed, StepForecast
-from extensions.protocols.optimizer import State, rule_of
-from extensions.protocols.pea import plans, step_of
+from extensions.protocols.optimizer import State
+from extensions.protocols.step import Step
 from extensions.ring.interface import NoiseSource
 from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
@@ -92,10 +92,10 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         features: of a record.
 
     Raises:
-        ArgumentError: of `announced` and of `plans`; or a provider whose tuples take rounds.
+        ArgumentError: of `announced` and of `Step.of`; or a provider whose tuples take rounds.
     """
     records = announced(config, sizes, features)
-    plans(config, records)
+    Step.of(config, records)
     crypten.init()
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
@@ -116,15 +116,16 @@ def step_cost(config: TrainConfig, records: Announced) -> StepForecast:
         records: of which the sizes are known.
 
     Raises:
-        ArgumentError: of `plans`; or a provider whose tuples take rounds.
+        ArgumentError: of `Step.of`; or a provider whose tuples take rounds.
     """
     rows = sum(records.rows(config)) // records.pieces(config)
     units = max(1, _AT_ONCE // (_UNIT * records.features))
     small = min(rows, rows % _UNIT + _UNIT * units)
-    if not plans(config, records)[0].is_dense:
+    step = Step.of(config, records)
+    if not step.network.is_dense:
         small = rows
-    first = _computed(config, records, small)
-    last = first if rows == small else _computed(config, records, small + _UNIT)
+    first = _computed(step, records, small)
+    last = first if rows == small else _computed(step, records, small + _UNIT)
     times = (rows - small) // _UNIT
     openings = [a + times * (b - a) for a, b in zip(first.openings, last.openings, strict=True)]
     own, peak = (
@@ -145,15 +146,14 @@ _AT_ONCE = 1 << 15
 """About so many words of features are computed with."""
 
 
-def _computed(config: TrainConfig, records: Announced, rows: int) -> Counts:
+def _computed(step: Step, records: Announced, rows: int) -> Counts:
     """A step on so many rows a piece; windows of images would take long even of few rows."""
-    network, step_plan, _ = plans(config, records)
+    config, network = step.config, step.network
     with Small() if network.is_dense else Foreseen() as mode:
         model = [(_words(m, n), _words(m)) for m, n in network.parameter_shapes]
         ring = ForeseenRing(config.frac_bits, config.parties)
         host = ForeseenHost(ring, (records.features, config.outputs), rows)
-        step = step_of(host, config, records)
-        step(model * State.models(config), 1, *rule_of(config, step_plan).public(1))
+        step.sampled(host, records)(model * State.models(config), *step.public(1))
     return mode
 
 

@@ -8,17 +8,14 @@ norms of layers with several positions.
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.network.class_weights import WEIGHT_BITS
 from extensions.network.layers import LayerGradient
-from extensions.network.passes import Parameters
 from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
 from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
-from extensions.protocols.host import Batch, Host, Placed
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.norms.unfolded import Unfolded, passed
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
@@ -285,40 +282,6 @@ def added(sums: Sums | None, more: Sums, plan: StepPlan) -> Sums:
         return more
     both = zip(parts_of(sums), parts_of(more), strict=True)
     return paired([one + other for one, other in both], plan)
-
-
-@dataclass(frozen=True)
-class SampledStep:
-    """A step over a fresh sample, whose rows may be computed in pieces, one after the other.
-
-    Attributes:
-        host: whose parties own the records.
-        placed: their records.
-        rows: public number of rows of each party, a multiple of the pieces.
-        rate: Poisson sampling rate q.
-        pieces: of the sample, each with equally many rows of every party.
-        plan: the step's constants.
-        clipped: returns the sums of a batch's rows, given the state's parts.
-        finish: returns the parts after the step, given those before, the sums of all rows and the
-            public integers.
-    """
-
-    host: Host
-    placed: Placed
-    rows: Sequence[int]
-    rate: float
-    pieces: int
-    plan: StepPlan
-    clipped: Callable[[Parameters, Batch], Sums]
-    finish: Callable[..., Parameters]
-
-    def __call__(self, parts: Parameters, *public: int) -> Parameters:
-        """Returns the parts after the step; memory is that of one piece."""
-        sums: Sums | None = None
-        for batch in self.host.samples(self.placed, self.rows, self.rate, self.pieces):
-            sums = added(sums, self.clipped(parts, batch), self.plan)
-        assert sums is not None
-        return self.finish(parts, sums, *public)
 
 
 def updates_of(

@@ -20,7 +20,7 @@ from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
 
-Step = Callable[..., Parameters]
+Computation = Callable[..., Parameters]
 """What it makes of shares, and of public integers that may be others whenever it is called."""
 T = TypeVar("T")
 Compute = Callable[[Parameters], Sequence[Share]]
@@ -344,7 +344,7 @@ class Host(Protocol):
             [[*own[:-2], *(np.concatenate([-part, part]) for part in own[-2:])] for own in words]
         )
 
-    def compile(self, step: Step) -> Step:
+    def compile(self, step: Computation) -> Computation:
         """Returns what computes the step, as often as it is called with one and the same model.
 
         Args:

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
-from extensions.network.class_weights import row_weights
-from extensions.network.layers import LayerGradient, parameter_norm
-from extensions.network.passes import Parameters, forward
+from extensions.network.layers import parameter_norm
+from extensions.network.passes import Parameters
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
-from extensions.protocols.dpsgd import SampledStep, Sums, clipped_sums, with_noise
-from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, StepPlan
-from extensions.protocols.drift import check_start, with_largest_rate
-from extensions.protocols.host import Arrays, Batch, Host, SumOf, flat, pairs, share_public
+from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
+from extensions.protocols.drift import check_start
+from extensions.protocols.host import Arrays, Host, SumOf, flat, pairs, share_public
 from extensions.protocols.initialization import (
     average,
     best,
@@ -29,17 +26,11 @@ from extensions.protocols.initialization import (
     misses,
     number_of_candidates,
 )
-from extensions.protocols.optimizer import (
-    Mean,
-    State,
-    largest_weight,
-    network_of,
-    plan_of,
-    rule_of,
-)
+from extensions.protocols.optimizer import TOTAL, State, network_of
 from extensions.protocols.settings import TRAINING, Training, account
+from extensions.protocols.step import Step
 from extensions.ring.fixed_point import Integers, encode
-from extensions.ring.interface import Ring, Share
+from extensions.ring.interface import Share
 
 Summands = Callable[[], Sequence[Sequence[Integers]]]
 Begun = tuple[State, Ledger] | None
@@ -295,93 +286,20 @@ def descend(
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    network, plan, mean = plans(config, records)
-    rule, steps = rule_of(config, plan), keep.steps(config)
-    compiled, parts = host.compile(step_of(host, config, records)), state.parts
+    step = Step.of(config, records)
+    compiled, parts = host.compile(step.sampled(host, records)), state.parts
     keep.begin(records)
+    steps, network = keep.steps(config), step.network
     host.foresee(len(steps), network.widths[1] if network.is_dense else None)
     for number in steps:  # 3.3
-        parts = compiled(parts, mean.counts(number), *rule.public(number))
+        parts = compiled(parts, *step.public(number))
         state = State.of(parts, config)
-        account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))
+        account(ledger, TRAINING, config, 1, host.noise_failure(step.plan.parameters))
         keep(number, state, ledger)
-    if not state.total:
+    if TOTAL not in state.beside:
         return state.model
-    finish = host.compile(lambda parts: mean.of(host.ring, State.of(parts, config)).parts)
+    finish = host.compile(lambda parts: step.mean.of(host.ring, State.of(parts, config)).parts)
     return State.of(finish(state.parts), config).model
-
-
-def step_of(host: Host, config: Training, records: Announced) -> SampledStep:
-    """Returns one step on the host.
-
-    Args:
-        host: whose parties own the records.
-        config: equal at all parties.
-        records: of all parties, which are placed now.
-
-    Raises:
-        ArgumentError: steps for which the bounds are not proven.
-    """
-    network, plan, _ = plans(config, records)
-    placed, rule = host.place(records.records), rule_of(config, plan)
-
-    def clipped(parts: Parameters, batch: Batch) -> Sums:
-        model = State.of(parts, config).model
-        gradients, weights = gradients_of(host.ring, network, model, batch, config, plan)  # 3.5
-        return clipped_sums(host.ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
-
-    def finish(parts: Parameters, sums: Sums, counted: int, *public: int) -> Parameters:
-        noisy = with_noise(host.ring, sums, plan, host.noise)  # 3.14-3.16
-        state = State.of(parts, config)
-        return rule.after(host.ring, noisy, state, public, counted).parts  # 3.17
-
-    rows, pieces = records.rows(config), records.pieces(config)
-    drawn = placed, rows, config.sample_rate, pieces  # 3.1, 3.4
-    return SampledStep(host, *drawn, plan, clipped, finish)
-
-
-def gradients_of(
-    ring: Ring,
-    network: Network,
-    model: Parameters,
-    batch: Batch,
-    config: Training,
-    plan: StepPlan,
-) -> tuple[list[LayerGradient], Share | None]:
-    """Returns the gradients of a batch's rows, and what each row counts; None if all count alike.
-
-    Args:
-        ring: the host.
-        network: of the model.
-        model: its weights and biases.
-        batch: of rows.
-        config: of the run.
-        plan: of the step.
-    """
-    trace = forward(ring, network, model, batch.x)
-    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
-    if config.class_weights is None:
-        return gradients, None
-    return gradients, row_weights(ring, batch.y, config.class_weights)
-
-
-def plans(config: Training, records: Announced) -> tuple[Network, StepPlan, Mean]:
-    """Returns the public facts about the model, and the constants of each step and of the end.
-
-    Raises:
-        ArgumentError: steps for which the bounds are not proven; it names the largest learning rate
-            for which they are.
-    """
-    expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
-    network = network_of(config, records.features)
-    rows = sum(records.rows(config))
-
-    def made(lr: float) -> tuple[StepPlan, Mean]:
-        plan = plan_of(config, network, rows, expected, lr)
-        largest = largest_weight(config, network, plan)
-        return plan, Mean.over(config.average, config.steps, plan.frac_bits, largest)
-
-    return network, *with_largest_rate(config.lr, made)
 
 
 Descent = Callable[[Host, Training, Announced, State, Ledger, Keep], Parameters]
@@ -400,7 +318,7 @@ class Way:
     descend: Descent
 
 
-HIDDEN = Way(plans, descend)
+HIDDEN = Way(Step.of, descend)
 """Protocol 5: nobody sees the model."""
 
 

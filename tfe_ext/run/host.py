@@ -11,16 +11,15 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.dpsgd import SampledStep
 from extensions.protocols.host import (
     Arrays,
     Batch,
     Carried,
+    Computation,
     Compute,
     Host,
     Pace,
     Placed,
-    Step,
     StepForecast,
     SumOf,
     Tell,
@@ -28,6 +27,7 @@ from extensions.protocols.host import (
     flat,
     pairs,
 )
+from extensions.protocols.step import SampledStep
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.checkpoints import at_once
@@ -207,7 +207,7 @@ class ABY3Host(Host):
                 parts.append(tf.Variable(part, trainable=False, name="model"))
         return Replicated(self._on, parts)
 
-    def compile(self, step: Step) -> Step:
+    def compile(self, step: Computation) -> Computation:
         """Returns the step as one graph, or in pieces as three; traced when it is first called.
 
         Its traffic is that of the graphs. Public integers are variables on the servers.
@@ -241,13 +241,13 @@ class ABY3Host(Host):
         """Seconds of a message from one server to another, and of each byte that one carries."""
         return 0.0, 0.0
 
-    def foreseen(self, step: Step, model: Parameters, integers: Sequence[int]) -> Cost:
+    def foreseen(self, step: Computation, model: Parameters, integers: Sequence[int]) -> Cost:
         """Returns what a step costs that is traced and not run, its memory too."""
         program, _ = self._program(step, model, integers)
         return replace(program.cost, memory=program.memory)
 
     def _program(
-        self, step: Step, model: Parameters, integers: Sequence[int]
+        self, step: Computation, model: Parameters, integers: Sequence[int]
     ) -> tuple[Program | InPieces, ScalarVariables]:
         public = ScalarVariables(self._on, integers)
         if not isinstance(step, SampledStep) or step.pieces == 1:
@@ -256,7 +256,7 @@ class ABY3Host(Host):
         program = InPieces(
             pieces,
             self.ring,
-            step.plan,
+            step.step.plan,
             lambda: step.placed.draw(list(step.rows), step.rate, self.noise),
             lambda batch: step.clipped(_read(model), batch),
             lambda sums: self._store(model, step.finish(_read(model), sums, *public.read())),

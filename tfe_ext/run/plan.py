@@ -7,8 +7,9 @@ import numpy as np
 
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import StepForecast, share_public
-from extensions.protocols.optimizer import State, rule_of
-from extensions.protocols.pea import plans, public_start, step_of
+from extensions.protocols.optimizer import State
+from extensions.protocols.pea import public_start
+from extensions.protocols.step import Step
 from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
 from tfe_ext.players.config import local_config
@@ -26,7 +27,7 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         features: of a record.
 
     Raises:
-        ArgumentError: of `announced` and of `plans`.
+        ArgumentError: of `announced` and of `Step.of`.
     """
     nothing = [
         OwnRecords(
@@ -37,11 +38,10 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         for size in sizes
     ]
     records = replace(announced(config, sizes, features), records=nothing)
-    _, step_plan, _ = plans(config, records)
+    step = Step.of(config, records)
     tfe.set_config(local_config())
     host = host_of(config)
     model = share_public(host, public_start(config, features))
     parts = State.begin(host, config, model).parts
-    public = rule_of(config, step_plan).public(1)
-    cost = host.foreseen(step_of(host, config, records), parts, (1, *public))
+    cost = host.foreseen(step.sampled(host, records), parts, step.public(1))
     return StepForecast(cost.rounds, cost.traffic.mean, cost.memory)

@@ -7,32 +7,43 @@ from extensions.protocols.optimizer.plans import (
     plan_of,
     whole_network_of,
 )
-from extensions.protocols.optimizer.rules import Rule, adam_of, adam_updates, rule_of
-from extensions.protocols.optimizer.schedule import (
-    multipliers,
-    numerators,
-    ratio_after,
-    truncated_bits,
+from extensions.protocols.optimizer.rules import (
+    FIRST,
+    RULES,
+    SECOND,
+    VELOCITY,
+    Adam,
+    Descent,
+    Kept,
+    Rule,
+    rule_for,
 )
-from extensions.protocols.optimizer.state import Mean, State, iterates
+from extensions.protocols.optimizer.schedule import multipliers, ratio_after, truncated_bits
+from extensions.protocols.optimizer.state import PREVIOUS, TOTAL, Mean, State, iterates
 
 __all__ = [
+    "FIRST",
+    "PREVIOUS",
+    "RULES",
+    "SECOND",
+    "TOTAL",
+    "VELOCITY",
+    "Adam",
     "AdamPlan",
     "AdamStep",
     "Betas",
+    "Descent",
+    "Kept",
     "Mean",
     "Rule",
     "State",
-    "adam_of",
-    "adam_updates",
     "iterates",
     "largest_weight",
     "multipliers",
     "network_of",
-    "numerators",
     "plan_of",
     "ratio_after",
-    "rule_of",
+    "rule_for",
     "truncated_bits",
     "whole_network_of",
 ]

@@ -9,8 +9,8 @@ from extensions.network.layers import parameter_norm
 from extensions.network.spec import ModelSpec
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.initialization import MAX_NORM
-from extensions.protocols.optimizer.rules import adam_of
-from extensions.protocols.optimizer.schedule import multipliers, numerators
+from extensions.protocols.optimizer.rules import rule_for
+from extensions.protocols.optimizer.schedule import multipliers
 from extensions.protocols.settings import Training
 
 
@@ -100,15 +100,8 @@ def _uncut(config: Training, network: Network, plan: StepPlan) -> StepPlan:
 
 def _moved(config: Training, plan: StepPlan) -> float:
     """A bound of the norm by which all steps move all weights together."""
-    if config.optimizer == "adam":
-        return adam_of(config, plan).moved(multipliers(config.lr_schedule, config.steps))
-    return plan.moved(_rates(config, plan))
-
-
-def _rates(config: Training, plan: StepPlan) -> list[float]:
-    """The learning rate of each step, as it is used, over the first one's."""
-    first, _ = plan.step_ratio
-    return [each / first for each in numerators(plan, config.lr_schedule, config.steps)]
+    rule = rule_for(config).of(config, plan)
+    return rule.moved(multipliers(config.lr_schedule, config.steps))
 
 
 def largest_weight(config: Training, network: Network, plan: StepPlan) -> float:

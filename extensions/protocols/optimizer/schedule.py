@@ -22,22 +22,6 @@ def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
             return [(1.0 + math.cos(math.pi * t)) / 2 for t in times]
 
 
-def numerators(plan: StepPlan, schedule: RateSchedule, steps: int) -> list[int]:
-    """Returns for each step what stands for the numerator of `StepPlan.step_ratio`.
-
-    All steps have the exponent of the first, so that one compiled step serves them all, and what
-    momentum carries over keeps its range: a rate is right within 2^-9 of the first one, and never
-    0, which would be a step for nothing.
-
-    Args:
-        plan: of the first step.
-        schedule: how the rate falls.
-        steps: number of them.
-    """
-    numerator, _ = plan.step_ratio
-    return [max(1, round(numerator * rate)) for rate in multipliers(schedule, steps)]
-
-
 def truncated_bits(plan: StepPlan, exponent: int) -> int:
     """Returns by how many bits a step truncates weights whose ratio has that exponent."""
     return exponent + plan.factor_bits

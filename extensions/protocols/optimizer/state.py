@@ -1,7 +1,6 @@
-"""What goes from step to step, in shares: the model, the one before it, and a sum of models."""
+"""What goes from step to step, in shares: the model, and by name what its optimizer keeps."""
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,12 +8,17 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
+from extensions.protocols.dpsgd import Sums
 from extensions.protocols.host import Host, flat, pairs
+from extensions.protocols.optimizer.rules import VELOCITY, Kept, rule_for
 from extensions.protocols.settings import Training
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 
-Updates = Sequence[tuple[Share | None, Share | None]]
+PREVIOUS = "previous"
+"""The model before the last step."""
+TOTAL = "total"
+"""The sum of earlier iterates whose mean is taken, that of the model itself not included."""
 
 MEAN_BITS = 10
 """The mean's divisor is right within 2^-MEAN_BITS / 2 of itself, and mostly much closer."""
@@ -30,18 +34,12 @@ class State:
 
     Attributes:
         model: weight and bias of each layer.
-        previous: those before the last step; empty without momentum.
-        total: the sum of earlier iterates whose mean is taken, that of `model` not included; empty
-            without averaging.
-        first: Adam's first moments; empty with another optimizer.
-        second: its second ones, likewise.
+        beside: by name `PREVIOUS`, `TOTAL` and what the optimizer's rule keeps, each as large as
+            the model; in the order in which hosts and checkpoints keep them.
     """
 
     model: Parameters
-    previous: Parameters = field(default_factory=list)
-    total: Parameters = field(default_factory=list)
-    first: Parameters = field(default_factory=list)
-    second: Parameters = field(default_factory=list)
+    beside: Mapping[str, Parameters] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, host: Host, config: Training, model: Parameters) -> "State":
@@ -52,12 +50,11 @@ class State:
             config: of the run.
             model: to begin with.
         """
-        momentum, *others = _beside(config)
-        zeros = sum(others)
-        if not (momentum or zeros):
+        names = _beside(config)
+        if not names:
             return cls(model)
         summands = [
-            [*own, *(own if momentum else ()), *(map(_zeros, own * zeros))]
+            [*own, *(part if name == PREVIOUS else _zeros(part) for name in names for part in own)]
             for own in host.summands(model)
         ]
         return cls.of(host.restore(summands), config)
@@ -65,67 +62,72 @@ class State:
     @staticmethod
     def models(config: Training) -> int:
         """Returns of how many parts as large as a model the state of a run consists."""
-        return 1 + sum(_beside(config))
+        return 1 + len(_beside(config))
 
     @classmethod
     def of(cls, parts: Parameters, config: Training) -> "State":
         """Returns the state of a run that is not finished, whose `parts` these are."""
-        beside = _beside(config)
-        layers = len(parts) // cls.models(config)
+        names = _beside(config)
+        layers = len(parts) // (1 + len(names))
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
-        return cls(model, *(rest.pop(0) if there else [] for there in beside))
+        return cls(model, dict(zip(names, rest, strict=True)))
 
     def like(self, parts: Parameters) -> "State":
         """Returns the state whose `parts` these are, in place of its own."""
-        each = iter(parts)
-        mine = self.model, self.previous, self.total, self.first, self.second
-        return State(*(list(itertools.islice(each, len(own))) for own in mine))
+        layers = len(self.model)
+        model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
+        return State(model, dict(zip(self.beside, rest, strict=True)))
 
     @property
     def parts(self) -> Parameters:
         """All of it as weights and biases in turn, as hosts and checkpoints keep them."""
-        return [*self.model, *self.previous, *self.total, *self.first, *self.second]
+        return [*self.model, *(pair for part in self.beside.values() for pair in part)]
 
     @property
-    def velocity(self) -> Parameters | None:
-        """What the last step took from each weight and bias; None without momentum."""
-        if not self.previous:
-            return None
-        both = zip(flat(self.previous), flat(self.model), strict=True)
-        return pairs([before - now for before, now in both])
+    def kept(self) -> Kept:
+        """What the optimizer's rule goes on from, by its names."""
+        if PREVIOUS not in self.beside:
+            return self.beside
+        both = zip(flat(self.beside[PREVIOUS]), flat(self.model), strict=True)
+        return {**self.beside, VELOCITY: pairs([before - now for before, now in both])}
 
-    def after(
-        self, updates: Updates, counted: Any, moments: tuple[Updates, Updates] | None = None
-    ) -> "State":
+    def after(self, updates: Sums, kept: Kept, counted: Any) -> "State":
         """Returns the state after a step; local.
 
         Args:
             updates: what it takes from weights and biases; None from those that are frozen.
+            kept: what the rule goes on from next; None of those that stay.
             counted: 1 if the present model is one of those whose mean is taken, else 0.
-            moments: Adam's, which take the place of those that were; None of those that stay.
         """
-        model = [
-            (w if dw is None else w - dw, b if db is None else b - db)
-            for (w, b), (dw, db) in zip(self.model, updates, strict=True)
-        ]
-        total: Parameters = []
-        if self.total:
-            both = zip(flat(self.total), flat(self.model), strict=True)
-            total = pairs([so_far + part * counted for so_far, part in both])
-        first, second = (
-            [
-                tuple(old if new is None else new for old, new in zip(*pair, strict=True))
-                for pair in zip(was, now, strict=True)
-            ]
-            for was, now in zip((self.first, self.second), moments or ([], []), strict=True)
+        beside: dict[str, Parameters] = {}
+        for name, before in self.beside.items():
+            if name == PREVIOUS:
+                beside[name] = self.model
+            elif name == TOTAL:
+                both = zip(flat(before), flat(self.model), strict=True)
+                beside[name] = pairs([so_far + part * counted for so_far, part in both])
+            else:
+                beside[name] = _each(before, kept[name], lambda _, new: new)
+        return State(_each(self.model, updates, lambda own, change: own - change), beside)
+
+
+def _each(own: Parameters, others: Sums, change: Any) -> Parameters:
+    """Returns weights and biases, changed where there is another part."""
+    return [
+        tuple(
+            part if other is None else change(part, other)
+            for part, other in zip(*both, strict=True)
         )
-        return State(model, self.model if self.previous else [], total, first, second)
+        for both in zip(own, others, strict=True)
+    ]
 
 
-def _beside(config: Training) -> tuple[bool, bool, bool, bool]:
-    """Whether there are a model before, a sum of models, and both of Adam's moments."""
-    adam = config.optimizer == "adam"
-    return config.momentum > 0, iterates(config.average, config.steps) > 1, adam, adam
+def _beside(config: Training) -> list[str]:
+    """The names of what there is beside the model."""
+    kept = rule_for(config).names_of(config)
+    names = [PREVIOUS] if VELOCITY in kept else []
+    names += [TOTAL] if iterates(config.average, config.steps) > 1 else []
+    return [*names, *(name for name in kept if name != VELOCITY)]
 
 
 def iterates(average: float, steps: int) -> int:
@@ -200,7 +202,7 @@ class Mean:
         Cost:
             One truncation of all weights and biases.
         """
-        means = self.of_shares(ring, flat(state.total), flat(state.model))
+        means = self.of_shares(ring, flat(state.beside[TOTAL]), flat(state.model))
         return replace(state, model=pairs(means))
 
     def of_shares(self, ring: Ring, total: Sequence[Share], last: Sequence[Share]) -> list[Share]:

@@ -7,23 +7,16 @@ leave their owners, in any form. What is given up is that nobody sees the model 
 from collections.abc import Callable
 from functools import partial
 
-from extensions.network.chain import Network
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows, row_blocks
 from extensions.protocols.announcement import Announced
-from extensions.protocols.dpsgd import (
-    clipped_sums,
-    input_bits,
-    paired,
-    parts_of,
-    updates_of,
-)
-from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.dpsgd import input_bits, paired, parts_of
 from extensions.protocols.host import Batch, Host, flat, pairs, share_public
-from extensions.protocols.optimizer import State, numerators
-from extensions.protocols.pea import Keep, gradients_of, plans
+from extensions.protocols.optimizer import TOTAL, State
+from extensions.protocols.pea import Keep
 from extensions.protocols.settings import TRAINING, Training, account
+from extensions.protocols.step import Step
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -63,11 +56,11 @@ def descend_openly(
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    network, plan, mean = plans(config, records)
+    step = Step.of(config, records)
+    plan = step.plan
     ring = ClearRing(plan.frac_bits, parties=plan.parties, rounding="floor")
-    sums_of = _owners(host, config, records, ring, network, plan)
+    sums_of = _owners(host, records, ring, step)
     state = state.like(pairs(host.open(host.summands(state.parts))))
-    factors, (_, exponent) = numerators(plan, config.lr_schedule, config.steps), plan.step_ratio
     keep.begin(records)
     for number in keep.steps(config):
         opened = noisy_sum(
@@ -79,28 +72,22 @@ def descend_openly(
             frac_bits=plan.frac_bits + plan.factor_bits,
             split=config,
         )
-        ratio = factors[number - 1], exponent
-        updates = updates_of(ring, paired(opened, plan), plan, ratio, state.velocity)
-        state = state.after(updates, mean.counts(number))
+        state = step.after(ring, paired(opened, plan), state, step.public(number))
         account(ledger, TRAINING, config, 1)
         keep(number, state.like(share_public(host, flat(state.parts))), ledger)
-    model = mean.of(ring, state).model if state.total else state.model
+    model = step.mean.of(ring, state).model if TOTAL in state.beside else state.model
     return share_public(host, flat(model))
 
 
 def _owners(
-    host: Host,
-    config: Training,
-    records: Announced,
-    ring: ClearRing,
-    network: Network,
-    plan: StepPlan,
+    host: Host, records: Announced, ring: ClearRing, step: Step
 ) -> Callable[[Parameters, int], list[Integers]]:
     """Returns what finds the clipped gradient sums of an owner, given the model and its rank.
 
     They are computed with the plan of all owners' rows, for whose sum its bounds hold. The rows
     whose gradients an owner computes are as many as its public number, whoever was drawn.
     """
+    config = step.config
     rows = records.rows(config)
     own = dict(zip(host.ranks, records.records, strict=True))
 
@@ -114,11 +101,8 @@ def _owners(
         )
         columns = drawn.features, drawn.labels, drawn.squared_norms, drawn.padding
         blocks = [*row_blocks(drawn.features.shape, _AT_ONCE)] or [slice(0)]
-        each = [sums_of(values, Batch(*(column[block] for column in columns))) for block in blocks]
+        batches = (Batch(*(column[block] for column in columns)) for block in blocks)
+        each = [parts_of(step.clipped(ring, values, batch)) for batch in batches]
         return [sum(parts[1:], parts[0]) for parts in zip(*each, strict=True)]
-
-    def sums_of(values: Parameters, batch: Batch) -> list[Integers]:
-        gradients, weights = gradients_of(ring, network, values, batch, config, plan)
-        return parts_of(clipped_sums(ring, gradients, plan, batch.padding, weights))
 
     return sums

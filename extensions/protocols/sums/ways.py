@@ -1,11 +1,12 @@
 """From the settings of a run to the way in which it learns."""
 
-from extensions.protocols.pea import HIDDEN, Way, plans
+from extensions.protocols.pea import HIDDEN, Way
 from extensions.protocols.settings import Training
+from extensions.protocols.step import Step
 from extensions.protocols.sums.open_steps import descend_openly
 from extensions.protocols.sums.statistics import check_statistics, fit
 
-OPEN = Way(plans, descend_openly)
+OPEN = Way(Step.of, descend_openly)
 STATISTICS = Way(check_statistics, fit)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import StepForecast
-from extensions.protocols.pea import plans
+from extensions.protocols.step import Step
 from extensions.runs.config import TrainConfig
 
 
@@ -72,8 +72,9 @@ def forecast(
         ArgumentError: steps for which the bounds are not proven.
     """
     records = announced(config, sizes, features)
-    network, plan, _ = plans(config, records)
-    each = zip(network.parameter_shapes, plan.layers, plan.ways, strict=True)
+    step_made = Step.of(config, records)
+    plan = step_made.plan
+    each = zip(step_made.network.parameter_shapes, plan.layers, plan.ways, strict=True)
     return {
         "backend": config.backend,
         "parties": config.parties,

@@ -1,0 +1,168 @@
+"""One step of secure DPSGD, made once of settings and shapes: every host and entry uses it.
+
+A `Step` has the public constants, whose bounds are proven when it is made and never again. It
+computes on what a host's ring gives it:
+
+- `clipped` returns the sums of clipped gradients of some rows; those of several pieces add up;
+- `finish` adds the noise, has the optimizer's rule use the sums, and returns the state after it;
+- `public` returns the integers of a step that are public and may be others in each.
+
+A run (`extensions.protocols.pea`) has a host compile `sampled`, which draws the rows too. Scripts
+of CrypTen and models of Keras have gradients, shares and integers of their own, and use its `rule`
+(`extensions.protocols.optimizer.RULES`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extensions.network.chain import Network
+from extensions.network.class_weights import row_weights
+from extensions.network.passes import Parameters, forward
+from extensions.protocols.announcement import Announced
+from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.drift import with_largest_rate
+from extensions.protocols.host import Batch, Host, Placed
+from extensions.protocols.optimizer import (
+    Mean,
+    Rule,
+    State,
+    largest_weight,
+    multipliers,
+    network_of,
+    plan_of,
+    rule_for,
+)
+from extensions.protocols.settings import Training
+from extensions.ring.interface import Ring
+
+
+@dataclass(frozen=True)
+class Step:
+    """Protocol 3, once for all steps of a run.
+
+    Attributes:
+        config: of the run.
+        network: public facts about the model.
+        rule: what steps make of their sums.
+        mean: of iterates, at the end.
+    """
+
+    config: Training
+    network: Network
+    rule: Rule
+    mean: Mean
+
+    @classmethod
+    def of(cls, config: Training, records: Announced) -> "Step":
+        """Returns the step of a run on records of which the sizes are known.
+
+        Raises:
+            ArgumentError: steps for which the bounds are not proven; it names the largest learning
+                rate for which they are.
+        """
+        expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
+        network = network_of(config, records.features)
+        rows = sum(records.rows(config))
+
+        def made(lr: float) -> tuple[Rule, Mean]:
+            plan = plan_of(config, network, rows, expected, lr)
+            largest = largest_weight(config, network, plan)
+            mean = Mean.over(config.average, config.steps, plan.frac_bits, largest)
+            return rule_for(config).of(config, plan), mean
+
+        return cls(config, network, *with_largest_rate(config.lr, made))
+
+    @property
+    def plan(self) -> StepPlan:
+        """The public constants of the sums."""
+        return self.rule.plan
+
+    def public(self, number: int) -> list[int]:
+        """Returns the public integers of a step.
+
+        Args:
+            number: of the step, from 1 on.
+
+        Returns:
+            Whether the model before it is one of those whose mean is taken, and those of the rule.
+        """
+        rates = multipliers(self.config.lr_schedule, self.config.steps)
+        return [self.mean.counts(number), *self.rule.public(number, rates[number - 1])]
+
+    def clipped(self, ring: Ring, model: Parameters, batch: Batch) -> Sums:
+        """Returns the sums of clipped gradients of rows, without noise.
+
+        Args:
+            ring: the host.
+            model: its weights and biases.
+            batch: the rows.
+        """
+        plan, weights = self.plan, None
+        trace = forward(ring, self.network, model, batch.x)  # 3.5
+        gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
+        if self.config.class_weights is not None:
+            weights = row_weights(ring, batch.y, self.config.class_weights)
+        return clipped_sums(ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
+
+    def after(self, ring: Ring, noisy: Sums, state: State, public: Sequence[Any]) -> State:
+        """Returns the state after a step by noisy sums; see `Rule.after`.
+
+        Args:
+            ring: the host.
+            noisy: sums of all rows, with noise.
+            state: before the step.
+            public: the integers of the step, or what stands for them.
+        """
+        counted, *integers = public
+        return state.after(*self.rule.after(ring, noisy, state.kept, integers), counted)  # 3.17
+
+    def sampled(self, host: Host, records: Announced) -> "SampledStep":
+        """Returns the step as a host computes it, with a sample of records, which are placed."""
+        rows, pieces = records.rows(self.config), records.pieces(self.config)
+        return SampledStep(self, host, host.place(records.records), rows, pieces)
+
+
+@dataclass(frozen=True)
+class SampledStep:
+    """A step over a fresh sample, whose rows may be computed in pieces, one after the other.
+
+    Attributes:
+        step: what is computed of the rows.
+        host: whose parties own the records.
+        placed: their records.
+        rows: public number of rows of each party, a multiple of the pieces.
+        pieces: of the sample, each with equally many rows of every party.
+    """
+
+    step: Step
+    host: Host
+    placed: Placed
+    rows: Sequence[int]
+    pieces: int
+
+    @property
+    def rate(self) -> float:
+        """The Poisson sampling rate q."""
+        return self.step.config.sample_rate
+
+    def clipped(self, parts: Parameters, batch: Batch) -> Sums:
+        """Returns the sums of a batch's rows, given the state's parts."""
+        model = State.of(parts, self.step.config).model
+        return self.step.clipped(self.host.ring, model, batch)
+
+    def finish(self, parts: Parameters, sums: Sums, *public: Any) -> Parameters:
+        """Returns the parts after the step, given the sums of all rows and the public integers."""
+        ring, step = self.host.ring, self.step
+        noisy = with_noise(ring, sums, step.plan, self.host.noise)  # 3.14-3.16
+        return step.after(ring, noisy, State.of(parts, step.config), public).parts
+
+    def __call__(self, parts: Parameters, *public: Any) -> Parameters:
+        """Returns the parts after the step; memory is that of one piece."""
+        sums: Sums | None = None
+        batches = self.host.samples(self.placed, self.rows, self.rate, self.pieces)  # 3.1, 3.4
+        for batch in batches:
+            sums = added(sums, self.clipped(parts, batch), self.step.plan)
+        assert sums is not None
+        return self.finish(parts, sums, *public)
