@@ -37,7 +37,7 @@ from extensions.privacy.sampling import (
 )
 from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announcement, agree_on_records
-from extensions.protocols.sample import Sample, SampleFacts
+from extensions.protocols.optimizer.sample import Sample, SampleFacts
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE, Whole
@@ -353,8 +353,7 @@ def _prepare(
     statement = comparable({**settings, "frac_bits": ring.frac_bits})
     announcements = agree_on_records(exchange, [own], statement, problem)
     if not any(a.records for a in announcements):
-        allowed = "records of at least one party"
-        raise ArgumentError("x", "no records at any party", allowed, code="data")
+        raise ArgumentError("x", None, "by at least one party", code="missing")
     agreed = classes or max(a.classes for a in announcements)
     if records is not None and labels is not None and agreed > own.classes:
         bits = ring.frac_bits

@@ -10,7 +10,7 @@ from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.network.layers import Way
 from extensions.network.losses import Loss, residual
-from extensions.protocols.sample import Sample
+from extensions.protocols.optimizer.sample import Sample
 
 from crypten.mpc import MPCTensor
 

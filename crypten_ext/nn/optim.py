@@ -1,24 +1,16 @@
 """Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
 
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any
 
-from crypten_ext.nn.moments import AdamMoments
-from crypten_ext.nn.provenance import LayerUse, Pairs
 from crypten_ext.nn.recorded_step import RecordedStep
-from crypten_ext.nn.tape import BackwardPass
-from crypten_ext.ring.crypten_ring import CrypTenRing
-from extensions.errors import ArgumentError, GradientError
+from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.randomness import hidden_multiplier
-from extensions.protocols.dpsgd import Sums
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
 from extensions.protocols.noise import NoiseShares
-from extensions.protocols.optimizer import AdamPlan
-from extensions.protocols.sample import SampleFacts
+from extensions.protocols.optimizer.sample import SampleFacts
 from extensions.protocols.settings import ADAM_FLOOR, EPS, FLOOR, ScriptTraining
-from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 
 
@@ -115,7 +107,7 @@ class DPSGD(RecordedStep):
             average=average,
             bias_scale=bias_scale,
             steps=steps,
-            **self._beside,
+            **self._further,
         )
         super().__init__(model, settings, source)
         self._ledger = Ledger()
@@ -155,15 +147,6 @@ class DPSGD(RecordedStep):
             steps=1,
             overflow_probability=public.overflow_probability,
         )
-
-    def _plan(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> StepPlan:
-        drawn = recorded.origin.batch.public.sample_rate
-        if drawn != self._settings.sample_rate:
-            raise GradientError(
-                f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
-                f"{self._settings.sample_rate}. Give both the same rate."
-            )
-        return super()._plan(ring, recorded, lr)
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon that this optimizer spent so far at `delta`, by the PLD accountant.
@@ -205,7 +188,7 @@ class SGD(RecordedStep):
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
             momentum=momentum,
-            **self._beside,
+            **self._further,
         )
         super().__init__(model, settings)
 
@@ -213,33 +196,7 @@ class SGD(RecordedStep):
         """Nothing to account for: the model is not private."""
 
 
-class _ByMoments(RecordedStep):
-    """Steps by the quotient of both moments of sums (`extensions.protocols.optimizer.adam`)."""
-
-    @cached_property
-    def _moments(self) -> AdamMoments:
-        return AdamMoments(self._model, self._settings)
-
-    def _moving(self, plan: StepPlan) -> AdamPlan:
-        return self._moments.plan(plan)
-
-    def _updates(
-        self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
-    ) -> tuple[Pairs, Callable[[], None]]:
-        adam = self._moments.plan(plan)
-        return self._moments.step(ring, sums, adam, layers, self._steps + 1)
-
-    def shares(self) -> dict[str, Integers]:
-        """Returns this party's shares of what steps go on from beside the parameters; secret."""
-        return {**super().shares(), **self._moments.shares()}
-
-    def load_shares(self, shares: Mapping[str, Integers]) -> None:
-        """What `shares` returned, among others, belongs to the parameters of then."""
-        super().load_shares(shares)
-        self._moments.load_shares(shares)
-
-
-class DPAdam(_ByMoments, DPSGD):
+class DPAdam(DPSGD):
     """Adam behind the clipped and noisy sums of `DPSGD`, the noise's variance taken out.
 
     Args:
@@ -274,11 +231,11 @@ class DPAdam(_ByMoments, DPSGD):
         **options: Any,
     ) -> None:
         ADAM_FLOOR.check("floor", floor)
-        self._beside = _adam(betas, options, adam_floor=floor)
+        self._further = _adam(betas, options, adam_floor=floor)
         super().__init__(model, lr, *rest, **options)
 
 
-class Adam(_ByMoments, SGD):
+class Adam(SGD):
     """Plain Adam with our arithmetic: no clipping, no noise, **no privacy of the model**.
 
     Args:
@@ -301,7 +258,7 @@ class Adam(_ByMoments, SGD):
         eps: float = EPS,
         **options: Any,
     ) -> None:
-        self._beside = _adam(betas, options, eps=eps)
+        self._further = _adam(betas, options, eps=eps)
         super().__init__(model, lr, **options)
 
 

@@ -24,7 +24,7 @@ from extensions.errors import GradientError
 from extensions.network.stages.branches import places
 from extensions.network.stages.stage import Stage
 from extensions.network.stages.trained import Trained
-from extensions.protocols.sample import Half
+from extensions.protocols.optimizer.sample import Half
 
 from crypten.mpc import MPCTensor
 
@@ -139,17 +139,6 @@ class LayerUse(StageUse):
     def is_as_trained(self) -> bool:
         """Whether the same of its parameters are trained as when it was applied."""
         return are_trained(self.weight, self.bias) == (self.stage.has_weight, self.stage.has_bias)
-
-    def apart(self, weight: torch.Tensor | None, bias: torch.Tensor | None) -> Pairs:
-        """Returns the matrix and the bias of each layer of the stage, of shares like a module's."""
-        return apart(self.stage, weight, bias)
-
-    def together(self, pairs: Pairs) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Returns what `apart` has taken apart, but for what there is none of."""
-        matrices = [matrix for matrix, _ in pairs if matrix is not None]
-        biases = [bias for _, bias in pairs if bias is not None]
-        weight = torch.cat(matrices).reshape(self.weight.size()) if matrices else None
-        return weight, torch.cat(biases) if biases else None
 
 
 @dataclass(frozen=True, eq=False)

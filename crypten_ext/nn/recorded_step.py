@@ -1,16 +1,15 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from crypten_ext.dealer import begin_step
-from crypten_ext.nn.averaging import Averaging
 from crypten_ext.nn.batches import whole_batch_of
 from crypten_ext.nn.foresight import StepCost, gradients_of, process_memory
 from crypten_ext.nn.layers.adoption import adopt, layers_of
-from crypten_ext.nn.momentum import Momentum
-from crypten_ext.nn.provenance import LayerUse, Pairs, Version, provenance_of, refusal
+from crypten_ext.nn.provenance import LayerUse, Version, provenance_of, refusal
+from crypten_ext.nn.state import TOTAL, Averaging, Beside, moved
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.first_party import warn_of_first_party
@@ -21,7 +20,7 @@ from extensions.network.layers import LayerShape
 from extensions.network.losses import Loss
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
-from extensions.protocols.dpsgd import Sums, clipped_sums, updates_of, with_noise
+from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import (
     Drift,
@@ -29,8 +28,8 @@ from extensions.protocols.drift import (
     with_largest_rate,
     within_initial_bound,
 )
-from extensions.protocols.optimizer import AdamPlan
-from extensions.protocols.sample import InTurn, SampleFacts
+from extensions.protocols.optimizer import Rule, rule_for
+from extensions.protocols.optimizer.sample import InTurn, SampleFacts
 from extensions.protocols.settings import ScriptTraining
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
@@ -40,14 +39,14 @@ import crypten
 from crypten.mpc import MPCTensor
 
 _KEPT = 16
-"""Plans, of those that optimizers of a process asked for."""
+"""Rules, of those that optimizers of a process asked for."""
 
 
 class RecordedStep(crypten.optim.Optimizer):
     """Adopts a model, reads the tape after each backward pass and applies one update."""
 
     private: bool
-    _beside: Mapping[str, Any] = {}
+    _further: Mapping[str, Any] = {}
     """Settings beside those that all optimizers have."""
 
     def __init__(
@@ -74,9 +73,10 @@ class RecordedStep(crypten.optim.Optimizer):
         self.source = source or SystemSource()
         self._steps = 0
         self._compared: frozenset[str] | None = None
-        self._momentum = Momentum(model)
-        self._iterates = Averaging(model, settings)
-        self._pieces = InTurn()
+        self._last: int | None = None
+        self._beside = Beside(model, [*rule_for(settings).names_of(settings), TOTAL])
+        self._iterates = Averaging(model, settings, self._beside.named[TOTAL])
+        self._pieces = InTurn[Sums]()
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start(self._versions())
@@ -123,29 +123,25 @@ class RecordedStep(crypten.optim.Optimizer):
         self._check_coverage(layers, parameters)
         self._check_start(self._check_unchanged(layers, parameters))
         ring = ring_of(layers[0].weight)
-        plan, moving = with_largest_rate(
-            self.param_groups[0]["lr"], partial(self._next, ring, recorded)
-        )
+        rule = with_largest_rate(self.param_groups[0]["lr"], partial(self._next, ring, recorded))
         self._iterates.check(ring, self._steps)
         self._pieces.check(batch, self._bounds(ring, recorded))
         batch.use(self)
         padding = None if batch.shared is None else batch.shared.padding
-        clipped = clipped_sums(ring, recorded.gradients, plan, padding)
-        total = self._pieces.add(batch, clipped, plan)
+        clipped = clipped_sums(ring, recorded.gradients, rule.plan, padding)
+        total = self._pieces.add(batch, clipped, partial(added, plan=rule.plan))
         if total is None:
             return
-        self._drift.count(moving)
-        sums = with_noise(ring, total, plan, self.source)
-        updates, note = self._updates(ring, sums, plan, layers)
+        self._drift.count(rule.moving)
+        sums = with_noise(ring, total, rule.plan, self.source)
+        public = rule.public(self._steps + 1, last=self._last)
+        updates, kept = rule.after(ring, sums, self._beside.of(layers), public)
         self._account(batch.public)
-        note()
-        moved = _by_module(layers, updates)
+        self._last = rule.last(public)
+        self._beside.keep(layers, kept)
         self._iterates.before(ring, self._steps)
-        for layer, (weight, bias) in zip(layers, moved, strict=True):
-            if weight is not None:
-                layer.weight.share = layer.weight.share - weight
-            if bias is not None:
-                layer.bias.share = layer.bias.share - bias
+        for parameter, update in moved(layers, updates):
+            parameter.share = parameter.share - update
         self._steps += 1
         self._iterates.after(ring, self._steps)
         self._known = self._versions()
@@ -170,41 +166,27 @@ class RecordedStep(crypten.optim.Optimizer):
         with Foreseen() as mode:
             recorded, padding = gradients_of(self._model, tape, batch, x, y, loss)
             layers, ring = recorded.origin.layers, ring_of(x)
-            plan = self._plan(ring, recorded, self.param_groups[0]["lr"])
-            sums = clipped_sums(ring, recorded.gradients, plan, padding)
-            self._updates(ring, sums, plan, layers)
+            rule = self._rule(ring, recorded, self.param_groups[0]["lr"])
+            sums = clipped_sums(ring, recorded.gradients, rule.plan, padding)
+            public = rule.public(self._steps + 1, last=self._last)
+            rule.after(ring, sums, self._beside.of(layers), public)
         return StepCost(
             rounds=mode.rounds,
             bytes=mode.counted,
             dealt=mode.dealt,
             memory=process_memory(mode.peak),
-            trained=plan.parameters,
-            ways=tuple(plan.ways),
+            trained=rule.plan.parameters,
+            ways=tuple(rule.plan.ways),
         )
 
-    def _next(
-        self, ring: CrypTenRing, recorded: BackwardPass, lr: float
-    ) -> tuple[StepPlan, StepPlan | AdamPlan]:
-        """Returns the constants of the next step with a learning rate, and what it may move."""
-        plan = self._plan(ring, recorded, lr)
-        moving = self._moving(plan)
-        if self._steps == 0 and self._settings.steps is not None:
-            moving.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
-        self._drift.check(moving, 1)
-        return plan, moving
-
-    def _moving(self, plan: StepPlan) -> StepPlan | AdamPlan:
-        """Returns what tells how far a step may move weights."""
-        return plan
-
-    def _updates(
-        self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
-    ) -> tuple[Pairs, Callable[[], None]]:
-        """Returns what a step takes from each layer, given noisy sums, and what notes that."""
-        velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
-        updates = updates_of(ring, sums, plan, ratio, velocity)
-        moved = _by_module(layers, updates)
-        return updates, partial(self._momentum.after, plan, layers, moved)
+    def _next(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> Rule:
+        """Returns the rule of the next step with a learning rate."""
+        rule, steps = self._rule(ring, recorded, lr), self._settings.steps
+        if self._steps == 0 and steps is not None:
+            bound = self._settings.max_weight_norm
+            rule.plan.check_moved(rule.moved([1.0] * steps), steps, bound)
+        self._drift.check(rule.moving, 1)
+        return rule
 
     def _compare(self, public: SampleFacts, parameters: Mapping[str, Any]) -> None:
         """Compares settings, model and batch with all parties', once.
@@ -249,24 +231,23 @@ class RecordedStep(crypten.optim.Optimizer):
         return {
             "steps": self._steps,
             "drift": self._drift.state(),
-            "momentum": self._momentum.state(),
+            "momentum": self._last,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """What `state_dict` returned counts as done, with the parameters of then."""
         self._steps = int(state["steps"])
         self._drift.restore(state["drift"])
-        self._momentum.restore(state["momentum"])
+        self._last = state["momentum"]
         self._known = self._versions()
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of what steps go on from beside the parameters; secret."""
-        return {**self._momentum.shares(), **self._iterates.shares()}
+        return self._beside.shares()
 
     def load_shares(self, shares: Mapping[str, Integers]) -> None:
         """What `shares` returned, among others, belongs to the parameters of then."""
-        self._momentum.load_shares(shares)
-        self._iterates.load_shares(shares)
+        self._beside.load_shares(shares)
 
     def _versions(self) -> dict[str, Version]:
         """Returns the parameters as they are, to tell any that takes the place of one."""
@@ -338,18 +319,28 @@ class RecordedStep(crypten.optim.Optimizer):
                 )
         return now
 
-    def _plan(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> StepPlan:
-        return _plan_of(self._settings, *self._bounds(ring, recorded), lr)
+    def _rule(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> Rule:
+        return _rule_of(self._settings, *self._bounds(ring, recorded), lr)
 
     def _bounds(self, ring: CrypTenRing, recorded: BackwardPass) -> tuple[Any, ...]:
-        """Returns all on which clipped sums depend beside the settings."""
+        """Returns all on which clipped sums depend beside the settings.
+
+        Raises:
+            GradientError: the batch was drawn with another rate than the optimizer accounts for.
+        """
+        drawn, rate = recorded.origin.batch.public.sample_rate, self._settings.sample_rate
+        if self.private and drawn != rate:
+            raise GradientError(
+                f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
+                f"{rate}. Give both the same rate."
+            )
         batch, own = recorded.origin.batch, self._settings.expected_batch_size
         expected = batch.public.expected_size if own is None else own
         return ring.frac_bits, ring.parties, recorded.shapes, batch.rows, expected
 
 
 @lru_cache(_KEPT)
-def _plan_of(
+def _rule_of(
     settings: ScriptTraining,
     frac_bits: int,
     parties: int,
@@ -357,8 +348,9 @@ def _plan_of(
     rows: int,
     expected: float,
     lr: float,
-) -> StepPlan:
-    return StepPlan.of(
+) -> Rule:
+    """Returns what steps make of their sums, whose bounds are proven once."""
+    plan = StepPlan.of(
         settings,
         frac_bits=frac_bits,
         layers=layers,
@@ -369,9 +361,4 @@ def _plan_of(
         degree=settings.degree,
         momentum=settings.momentum,
     )
-
-
-def _by_module(layers: list[LayerUse], updates: Pairs) -> Pairs:
-    """Returns the updates of each module's weight and bias, given those of every layer."""
-    each = iter(updates)
-    return [use.together([next(each) for _ in range(use.stage.layers)]) for use in layers]
+    return rule_for(settings).of(settings, plan)

@@ -5,20 +5,20 @@ optimizers used it. A host marks its own tensors or arrays with the two `Half`s 
 
 - `Half.fits` tells whether features and targets are those of one sample,
 - `Sample.use` refuses a second step on it, because the accounting takes each sample as a fresh one,
-- `Sample.cut` returns its pieces, and an optimizer's `InTurn` adds up their clipped sums, makes
-  sure that every piece comes in turn, and returns the sums of the whole with the last one.
+- `Sample.cut` returns its pieces, and an optimizer's `InTurn` makes sure that every piece comes in
+  turn, adds up what is computed of them, and returns that of the whole with the last one.
 
 A sample is a Python object of the process that trains. Nothing of it is sent.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from extensions.errors import GradientError
-from extensions.protocols.dpsgd import Sums, added
-from extensions.protocols.dpsgd_plan import StepPlan
 
 Side = Literal["features", "targets"]
+Sums = TypeVar("Sums")
 
 
 class Accounts(Protocol):
@@ -67,10 +67,6 @@ class Sample:
     count: int = 1
     _users: list[Accounts] = field(default_factory=list)
 
-    def half(self, side: Side) -> "Half":
-        """Returns the mark of its features, or of its targets."""
-        return Half(self, side)
-
     def cut(self, index: int, count: int, shared: Any = None) -> "Sample":
         """Returns one of so many pieces of it, of which the host holds `shared`."""
         return Sample(self.public, self.rows, shared, self, index, count)
@@ -118,7 +114,7 @@ class Half:
         return f"the {self.side} of a batch"
 
 
-class InTurn:
+class InTurn(Generic[Sums]):
     """The pieces of one sample, which an optimizer takes one after the other."""
 
     def __init__(self) -> None:
@@ -160,9 +156,15 @@ class InTurn:
             )
         self._settings = settings
 
-    def add(self, piece: Sample, sums: Sums, plan: StepPlan) -> Sums | None:
-        """Returns the sums of the whole sample if this was its last piece, else None; local."""
-        total = added(self._sums, sums, plan)
+    def add(self, piece: Sample, sums: Sums, added: Callable[[Sums, Sums], Sums]) -> Sums | None:
+        """Returns the sums of the whole sample if this was its last piece, else None; local.
+
+        Args:
+            piece: that was checked.
+            sums: of its rows.
+            added: returns those of two parts.
+        """
+        total = sums if self._sums is None else added(self._sums, sums)
         if piece.index + 1 < piece.count:
             self._last, self._sums = piece, total
             return None
