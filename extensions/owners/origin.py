@@ -49,20 +49,20 @@ class Origin:
     """Where records come from.
 
     Attributes:
-        data: a data set of which every party gets a share: digits (embedded, the default), mnist,
+        data: data set to share out among the parties: digits (embedded, the default), mnist,
             cifar10, imdb, csv:PATH, parquet:PATH or npz:PATH.
-        data_dir: folder of the files of mnist, cifar10 or imdb; by default that of this name in the
-            folder PEA_DATA, or in the user's cache.
-        own: R=PATH, instead of data: party R's own .npz, .csv or .parquet file; once for each
+        data_dir: folder with the files of mnist, cifar10 or imdb; by default the one of this name
+            in the folder PEA_DATA, or in the user's cache.
+        own: party R's own .npz, .csv or .parquet file, as R=PATH, instead of data; once for each
             party.
-        download: fetch missing files of data from where they are published.
+        download: download missing files of the data set from its publisher.
         columns: of tables.
-        names: a table's labels in order, which become public: negative,positive; by default all
+        names: labels of a table in order, as negative,positive, which become public; by default all
             distinct labels.
-        schema: TOML file that says what a table's columns hold and what is learnt, the same at all
+        schema: TOML file that says what a table's columns hold and what to learn, the same at all
             parties (`pea schema` drafts one); instead of label and class-names.
-        partition: how data is dealt out: iid, or shards (sorted by label).
-        seed: seed of shuffling, holding out and dealing; public.
+        partition: how to share out the data: iid, or shards (sorted by label).
+        seed: seed for shuffling, holding out and sharing out; public.
     """
 
     data: str | None = None
@@ -177,14 +177,14 @@ class FeatureExtraction:
     """How features are extracted, the same for every owner.
 
     Attributes:
-        features: name of the extractor, which each owner runs before anything is shared: raw, hog,
+        features: feature extractor, which each owner runs before anything is shared: raw, hog,
             scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, words, wordllama
-            (texts) or module:function; options behind it (,mirror); or several joined by +. By
-            default raw of tables and small images, words:4096 of texts, scattering:1024 of other
-            images or, in colour, the public networks in the folder extractors.
-        weights: file of the weights of a backbone.
+            (texts) or module:function; options behind it (,mirror); or several joined by +. The
+            default is raw for tables and small images, words:4096 for texts, scattering:1024 for
+            other images or, in colour, the public networks in the folder extractors.
+        weights: file with the weights of a backbone.
         keep: whether features are kept on disk between runs.
-        max_feature_norm: public bound of a row's norm.
+        max_feature_norm: public bound of the norm of a row.
 
     Raises:
         ArgumentError: a bound that is not positive.
@@ -289,7 +289,7 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     Args:
         records: .npz, .csv or .parquet.
         origin: says which columns of a table are what, which classes there are, and the seed.
-        classes: number of classes, where neither names nor a schema nor the file say it.
+        classes: number of classes, if neither names, a schema nor the file say it.
 
     Raises:
         ArgumentError: as `load_own`; nothing says how many classes there are, or two things differ.

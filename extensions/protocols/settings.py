@@ -76,25 +76,25 @@ class Model:
     """What is learnt.
 
     Attributes:
-        model: kind of model: logistic, mlp:H with H hidden units (or mlp:H1,H2), of images lenet or
-            cnn, or module:function of one's own, which lists layers.
+        model: kind of model: logistic, mlp:H with H hidden units (or mlp:H1,H2), for images lenet
+            or cnn, or module:function of your own, which lists the layers.
         classes: number of classes.
-        one_output: of two classes train one output alone, half the words; the model that comes of
-            it has the other's too, its negative.
-        loss: kind of loss: sigmoid or hard-sigmoid (one class against all others), softmax (of all
-            classes), squared (of a number in the schema's range; or of each class), or
-            least-squares (the same of predictions that are not cut to the range: fewest rounds).
-        class_weights: how much a record of each class counts, in (0, 1]: its clipped gradient times
-            that, in steps of 2^-8; None: all count alike.
-        bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
-            the bound of each gradient to features; 0: no biases.
+        one_output: for two classes, train one output and halve the traffic. The saved model has
+            both.
+        loss: kind of loss: sigmoid or hard-sigmoid (each class against the others), softmax (over
+            all classes), squared (a number in the schema's range, or each class), or least-squares
+            (squared, with predictions that are not clipped: fewest rounds).
+        class_weights: weight of each class, in (0, 1] in steps of 2^-8: a record's clipped gradient
+            is multiplied by it; None: all count alike.
+        bias_scale: constant input that biases are weights of, a power of two up to 1. A smaller one
+            leaves more of each gradient's bound to the features; 0: no biases.
         max_feature_norm: public bound of the norm of a record's features.
-        max_weight_norm: bound of the norm that the weights of each layer behind the first may
-            reach, in 400..2^14: a run of several layers that might go beyond it is refused.
+        max_weight_norm: bound of the norm of the weights of each layer but the first, in 400..2^14.
+            A run of several layers that might exceed it is refused.
         frac_bits: fractional bits of the ring.
-        whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
-            inverse square root.
-        whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
+        whiten: multiply features by the inverse square root of a noisy sum of x x^T over all
+            training features, which is opened.
+        whiten_ridge: number added to the sum's eigenvalues; by default it follows from the noise.
     """
 
     model: Annotated[str, Option(parse=named)] = "logistic"
@@ -125,32 +125,32 @@ class Descent:
     """How it is learnt.
 
     Attributes:
-        method: how it is learnt: pea (Protocol 5), or statistics (a linear model from sums of
-            products over all records, which are opened once, with noise; loss least-squares).
-        open: when the model is opened: never before the end, or after each-step (owners compute on
+        method: how to train: pea (Protocol 5), or statistics (a linear model with least-squares
+            loss, from noisy sums of products over all records, which are opened once).
+        open: when to open the model: never before the end, or after each-step (owners compute on
             their own records, nobody deals, and epsilon is the same).
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
-        lr_schedule: how the learning rate falls: constant (not at all), linear, or cosine, to 0
+        lr_schedule: how the learning rate falls: constant (not at all), or linear or cosine, to 0
             after the last step.
-        momentum: what of an update goes into the next one, in 0..0.999.
-        optimizer: what a step makes of the noisy sum: sgd, or adam (both moments in shares, the
-            noise's variance taken out of the second one).
-        beta1: of adam, what of the mean of gradients stays, in 0..0.999.
-        beta2: of adam, what of the mean of their squares stays, in 0.5..0.999.
-        adam_floor: least second moment of adam in units of the noise's variance, in 2^-8..1.
-        average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
-            last model is.
-        physical_rows: about how many rows of a batch are computed at once: less memory, and more
+        momentum: momentum coefficient, in 0..0.999.
+        optimizer: optimizer: sgd, or adam (with both moments in shares, and the noise's variance
+            subtracted from the second).
+        beta1: decay of Adam's first moment, in 0..0.999.
+        beta2: decay of Adam's second moment, in 0.5..0.999.
+        adam_floor: least second moment of Adam, in units of the noise's variance, in 2^-8..1.
+        average: average the models of the last fraction of the steps, in 0..1; 0: take the last
+            model.
+        physical_rows: compute about this many rows of a batch at once, for less memory and more
             rounds. Clipping, noise and epsilon are those of the whole batch.
-        init: where training starts: zero (the default of one layer), random (of several), from an
-            .npz file of public weights (the same at all parties, as `pea train --save` writes it),
-            or from models that owners trained locally: local-average, local-accuracy (the best on
-            held-out records), local (the best of both and the start).
+        init: start of training: zero (the default for one layer), random (for several), an .npz
+            file of public weights (the same at all parties, as `pea train --save` writes it), or
+            models that the owners trained locally: local-average, local-accuracy (the best on
+            held-out records), or local (the best of both and the start).
         init_steps: steps of each local model; by default a quarter of the joint ones.
-        init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
-            that a step's noise moves weights as far as in the joint training.
-        init_weighting: weights of the local models' average: by the owners' numbers of records
+        init_lr: learning rate of the local models; by default lr / parties, because their batches
+            are that much smaller.
+        init_weighting: weights of the local models in their average: the owners' numbers of records
             (records), or equal (uniform).
     """
 
@@ -203,17 +203,17 @@ class Privacy(Noise):
 
     Attributes:
         parties: number of parties, who own the data.
-        epsilon: target epsilon of the whole run, local models and whitening included; needs
-            delta.
+        epsilon: target epsilon of the whole run, local models and whitening included; needs delta.
         delta: delta of the guarantee, in (0, 1).
-        neighbours: for whom epsilon is: add-remove (a record, or a null record in its place) or
+        neighbours: neighbouring data sets: add-remove (a record, or a null record in its place) or
             replace (a record, or another). Numbers of records are public.
-        calibration: how epsilon becomes noise: pld, rdp or paper.
-        epsilon_init: of epsilon, what each owner's local model may take, at the same delta; the
-            joint training takes the rest.
+        calibration: how noise is calibrated to epsilon: pld, rdp or paper.
+        epsilon_init: part of epsilon for each owner's local model, at the same delta; the joint
+            training takes the rest.
         noise_multiplier_init: sigma / C of the local models; None until `resolved`.
-        whiten_share: of the budget, 1 / sigma^2, what whitening takes (default 0.15).
-        noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
+        whiten_share: share of the budget, 1 / sigma^2, for whitening (default 0.15).
+        noise_multiplier_whiten: sigma of whitening's sum over what a record adds to it; with
+            noise_multiplier.
     """
 
     parties: Annotated[int, PARTIES] = 3

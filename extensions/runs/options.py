@@ -26,15 +26,16 @@ class RunOptions:
 
     Attributes:
         save: folder for the model: model.npz if it is opened, else each party's shares; with
-            players these are in a folder at each of them.
-        timeout: seconds after which a run on this machine is given up.
-        material: what `pea prepare` wrote, instead of a running dealer or of what parties make: the
-            folder of all parties' files, or the file of the one party that runs here.
-        players: file of the players that `pea players` runs, where a host has such a thing.
-        federation: file of `pea federation`, by which players on other hosts are reached by TLS.
-        key: with it, this client's own file of `pea keys`.
+            players, a folder at each of them.
+        timeout: seconds after which a run on this machine ends.
+        material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
+            files, or the file of the one party that runs here.
+        players: file of the players that `pea players` runs, for a host that has players.
+        federation: file of `pea federation`, to reach players on other hosts by TLS.
+        key: this client's file of `pea keys`, with a federation.
         checkpoints: where and how often each party keeps its shares, or None.
-        transport: of CrypTen's parties: tls, TLS 1.3 between identities, or gloo, in the clear.
+        transport: transport between CrypTen's parties: tls (TLS 1.3 between identities), or gloo
+            (in the clear).
         ledgers: what was spent on the records of each party that runs here, or None for one; empty
             if none is kept.
 
@@ -69,13 +70,12 @@ class Meeting:
     """Where one party that was started by hand meets the others.
 
     Attributes:
-        rank: of this party, 0..parties - 1.
-        rendezvous: tls://PATH of the federation's file, by default in the working folder; or in the
-            clear tcp://HOST:PORT of party 0, or file://PATH on one machine.
-        join_timeout: seconds within which all parties must have joined.
-        dealer: HOST:PORT of the dealer; None without one, and with tls://, whose federation names
-            it.
-        key: this party's own file of `pea keys`, with tls://.
+        rank: rank of this party, 0..parties - 1.
+        rendezvous: meeting place: tls://PATH of the federation's file, by default in the working
+            folder; or in the clear tcp://HOST:PORT of party 0, or file://PATH on one machine.
+        join_timeout: seconds to wait until all parties have joined.
+        dealer: HOST:PORT of the dealer; not with tls://, whose federation names it.
+        key: this party's file of `pea keys`, with tls://.
 
     Raises:
         ArgumentError: a place that is none, a time that is not positive, or a key without tls://.

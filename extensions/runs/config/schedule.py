@@ -25,36 +25,36 @@ class Schedule:
     """Settings that need not be given: they follow from numbers and kind of the records.
 
     Attributes:
-        data_kind: what the records are, images, texts or tables, which the defaults here follow (by
-            default what the records tell).
-        cheap: take 10 steps at rate 0.2 (of large tables 20 at 0.1): half the bytes or fewer, 0.1
+        data_kind: kind of the records: images, texts or tables. Defaults follow it (by default it
+            is read from the records).
+        cheap: take 10 steps at rate 0.2 (for large tables 20 at 0.1): half the bytes or fewer, 0.1
             to 0.3 points less accurate.
-        steps: number of updates (default: of images and texts 25, tables 40; fewer than 5,000
+        steps: number of updates (default: images and texts 25, tables 40; with fewer than 5,000
             records 15 and 20; models with hidden layers 120).
-        epochs: instead of steps: steps = epochs / rate.
+        epochs: number of epochs, instead of steps: steps = epochs / rate.
         lr: learning rate; the update is lr / expected batch size times the noisy sum (default: as
-            much as the noise allows, by the numbers of records, steps and parties; hidden layers,
+            high as the noise allows, by the numbers of records, steps and parties; hidden layers,
             adam, squared or least-squares: 1).
-        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: of images
-            and texts 0.2, tables 0.1; 1 of fewer than 5,000 records or where each step is opened).
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: images
+            and texts 0.2, tables 0.1; with fewer than 5,000 records, or if each step is opened, 1).
         max_grad_norm: C, the bound of each example's gradient (default: images and texts 0.25, few
             images and tables 0.5; squared or least-squares 0.2, hidden layers 1).
-        momentum: what of an update goes into the next one, in 0..0.999 (default 0.5; hidden layers
-            0).
-        average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
-            last model is (default 0.4; hidden layers 0).
-        bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
-            the bound of each gradient to features; 0: no biases (default: images and texts 0,
-            tables 0.25, hidden layers 1).
-        whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
-            inverse square root (default: of images, with a target epsilon).
-        frac_bits: fractional bits of the ring (default 20; fewer of large batches, whose sums need
-            room: 19 of 60,000 records).
-        whiten_share: of the budget, 1 / sigma^2, what whitening takes (default 0.15).
-        whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
-        noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
-        one_output: of two classes train one output alone, half the words; the model that comes of
-            it has the other's too, its negative (default: of texts and tables).
+        momentum: momentum coefficient, in 0..0.999 (default 0.5; hidden layers 0).
+        average: average the models of the last fraction of the steps, in 0..1; 0: take the last
+            model (default 0.4; hidden layers 0).
+        bias_scale: constant input that biases are weights of, a power of two up to 1. A smaller one
+            leaves more of each gradient's bound to the features; 0: no biases (default: images and
+            texts 0, tables 0.25, hidden layers 1).
+        whiten: multiply features by the inverse square root of a noisy sum of x x^T over all
+            training features, which is opened (default: images, with a target epsilon).
+        frac_bits: fractional bits of the ring (default 20; fewer for large batches, whose sums need
+            room: 19 for 60,000 records).
+        whiten_share: share of the budget, 1 / sigma^2, for whitening (default 0.15).
+        whiten_ridge: number added to the sum's eigenvalues; by default it follows from the noise.
+        noise_multiplier_whiten: sigma of whitening's sum over what a record adds to it; with
+            noise_multiplier.
+        one_output: for two classes, train one output and halve the traffic. The saved model has
+            both (default: texts and tables).
     """
 
     data_kind: Kind | None = None
