@@ -113,7 +113,7 @@ class Rows:
 
 
 def owner(
-    key: Annotated[Path, Option(help="This host's, of `pea keys`.")],
+    key: Annotated[Path, Option(help="This host's file of `pea keys`.")],
     federation: Annotated[
         list[Path],
         Option(
@@ -125,9 +125,9 @@ def owner(
     learning: Annotated[Learning, Options("Model")],
     rows: Annotated[Rows, Options("Records")],
     out: Annotated[Path, Option(help="File of the model, written after each turn."), Writes()],
-    start: Annotated[Path | None, Option(help="Model that is gone on with.")] = None,
+    start: Annotated[Path | None, Option(help="Model to continue from.")] = None,
     test: Annotated[
-        Path | None, Option(help="Own .npz file of features, to try the model on.")
+        Path | None, Option(help="Your .npz file of features, to try the model on.")
     ] = None,
     join_timeout: Annotated[float, Option(help="Seconds to wait for a data owner.")] = 300.0,
 ) -> None:
@@ -184,11 +184,13 @@ def model_of(learning: Learning, rows: Rows, start: Path | None = None) -> Any:
 
 
 def data(
-    key: Annotated[Path, Option(help="This host's, of `pea keys`.")],
+    key: Annotated[Path, Option(help="This host's file of `pea keys`.")],
     federation: Annotated[
         Path, Option(help="File of `pea federation` for the model's owner and this host.")
     ],
-    records: Annotated[Path, Option(help="Own .npz file of features, as of `pea features`.")],
+    records: Annotated[
+        Path, Option(help="Your .npz file of features, as `pea features` writes it.")
+    ],
     cost: Annotated[Cost, Options("Privacy")],
     budget: Annotated[
         Path | None,
@@ -250,10 +252,10 @@ def train(
     owners: Annotated[int, Option(help="Number of data owners."), Whole(1, 16)] = 2,
     out: Annotated[
         Path | None,
-        Option(help="Folder for the model and the ledgers; kept."),
+        Option(help="Folder for the model and the ledgers, which are kept."),
         Writes(inside=("model.npz",)),
     ] = None,
-    timeout: Annotated[float, Option(help="Seconds that everything may take.")] = 3600.0,
+    timeout: Annotated[float, Option(help="Seconds after which everything ends.")] = 3600.0,
 ) -> None:
     """Start a model's owner and some data owners here, a process each, to try Pencil with."""
     check_seconds("timeout", timeout)

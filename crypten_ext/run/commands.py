@@ -74,24 +74,24 @@ class Counts:
 
 
 def dealer(
-    bind: Annotated[str | None, Option(help="Where to listen, without a federation.")] = None,
+    bind: Annotated[
+        str | None, Option(help="HOST:PORT to listen at, without a federation.")
+    ] = None,
     parties: Annotated[int | None, Option(help="Number of parties, without a federation.")] = None,
     join_timeout: Annotated[
         float,
-        Option(
-            help="Seconds within which all parties must have come; of a federation after the first."
-        ),
+        Option(help="Seconds to wait for all parties; with a federation, after the first one."),
     ] = 300.0,
     federation: Annotated[
-        Path | None, Option(help="File of `pea federation`: its parties alone are dealt to.")
+        Path | None, Option(help="File of `pea federation`; only its parties are served.")
     ] = None,
-    key: Annotated[Path | None, Option(help="The dealer's own, of `pea keys`.")] = None,
+    key: Annotated[Path | None, Option(help="The dealer's file of `pea keys`.")] = None,
     runs: Annotated[
         int | None,
-        Option(help="How many runs of a federation to deal for; all if it is left out."),
+        Option(help="Number of a federation's runs to deal for; by default all."),
     ] = None,
 ) -> int:
-    """Deal for runs of `pea party`: on a host of somebody who owns no data and sides with none.
+    """Deal for runs of `pea party`, on a host that holds no data and sides with no party.
 
     It learns shapes and counts. With a federation it deals for one run after another, by TLS, until
     it is stopped. With --bind it takes whoever comes, and ends with its run. Its status is 1 if a
@@ -175,7 +175,7 @@ def prepare(
     extraction: Annotated[FeatureExtraction, Options("Features", without=("keep",))],
     place: Annotated[Place, Options("Party")],
 ) -> None:
-    """Deal for one run beforehand: on a host of somebody who owns no data and sides with none.
+    """Deal for one run beforehand, on a host that holds no data and sides with no party.
 
     Each party gets its own file, in private, and gives the same options as here. A file is of use
     once. It is known from public sizes alone which tuples the run needs. With --provider parties

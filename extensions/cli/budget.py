@@ -26,23 +26,23 @@ BudgetFile = Annotated[
 
 
 def budget(
-    records: Annotated[Path, Option(help="An owner's file of records, or its ledger.")],
+    records: Annotated[Path, Option(help="File of an owner's records, or their ledger.")],
     /,
     cap: Annotated[
-        float | None, Option(help="Set the epsilon that all runs may cost together.")
+        float | None, Option(help="Set the epsilon that all runs together may spend.")
     ] = None,
     delta: Annotated[
-        float | None, Option(help="Its delta, or that at which the runs are added up.")
+        float | None, Option(help="Delta of the cap, or delta at which to add up the runs.")
     ] = None,
     except_held_out: Annotated[
         bool,
         Option(
-            help="Let the cap cover training alone: predictions on held-out records may be counted "
+            help="Apply the cap to training only: predictions on held-out records may be counted "
             "exactly.",
         ),
     ] = False,
     free: Annotated[
-        str | None, Option(help="Take out the reservation of a run that died, by its name.")
+        str | None, Option(help="Remove the reservation of a run that died, by its name.")
     ] = None,
     json_out: Report = None,
 ) -> None:

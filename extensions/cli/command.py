@@ -144,7 +144,8 @@ class Command:
     def _usage(self) -> str:
         required = (one for one in self.leaves if one.required and not one.optional)
         words = (
-            one.typed if one.positional else f"{one.typed} {one.key.upper()}" for one in required
+            one.typed if one.positional else f"{one.typed} {one.key.rstrip('_').upper()}"
+            for one in required
         )
         return " ".join([*words, "[OPTIONS]"])
 

@@ -25,7 +25,7 @@ from extensions.runs.config import TrainConfig, check_parties
 
 Classes = Annotated[
     int | None,
-    Option(help="Number of classes, where neither names nor a schema nor the file say it."),
+    Option(help="Number of classes, if neither names, a schema nor the file say it."),
 ]
 NO_FEATURES = "none"
 NOT_OF_A_TABLE = ("data", "data_dir", "own", "download", "partition")
@@ -42,10 +42,10 @@ def split(
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
     parties: Annotated[int, Option(help="Number of parties.")] = TrainConfig.parties,
     features: Annotated[
-        str, Option(help="As in `pea train`; none: cut only, for `pea party --features`.")
+        str, Option(help="Extractor, as in `pea train`; none: only cut the records.")
     ] = TrainConfig.features,
 ) -> None:
-    """Cut a data set into one file for each party, to try `pea party` with."""
+    """Cut a data set into one file for each party, to try `pea party`."""
     check_parties(parties)
     sources = origin.read(parties)
     raw = [source.stated for source in sources]
@@ -61,10 +61,10 @@ def split(
 
 
 def extract(
-    records: Annotated[Path, Option(help="One party's .npz, .csv or .parquet file.")],
+    records: Annotated[Path, Option(help="The party's .npz, .csv or .parquet file.")],
     out: Annotated[Path, Option(help=".npz file for the features."), Writes()],
     table: Annotated[Origin, Options(without=NOT_OF_A_TABLE)],
-    features: Annotated[str, Option(help="As in `pea train`.")],
+    features: Annotated[str, Option(help="Extractor, as in `pea train`.")],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
     classes: Classes = None,
 ) -> None:
@@ -86,20 +86,19 @@ def features_of(source: Source, extraction: FeatureExtraction) -> Split:
 
 def schema(
     records: Annotated[
-        Path, Option(name="from", help="Own .csv or .parquet file that it is drafted from.")
+        Path, Option(name="from", help="Your .csv or .parquet file, to draft the schema from.")
     ],
-    target: Annotated[str, Option(help="Column that is to be learnt.")],
+    target: Annotated[str, Option(help="Column to learn.")],
     unit: Annotated[
-        str | None, Option(help="Column that names the person, if several records may.")
+        str | None,
+        Option(help="Column that names the person, if a person may have several records."),
     ] = None,
-    exclude: Annotated[
-        list[str] | None, Option(help="Column that is left out; once for each.")
-    ] = None,
+    exclude: Annotated[list[str] | None, Option(help="Column to leave out; once for each.")] = None,
     out: Annotated[
         Path | None, Option(help="File for the schema; by default it is printed."), Writes()
     ] = None,
 ) -> None:
-    """Draft a public schema of tables from one's own, to be edited before it is used."""
+    """Draft a public schema from your table. Edit it before you use it."""
     if not is_table(records):
         raise ArgumentError("from", str(records), "a .csv or .parquet file")
     if out is not None and out.exists():

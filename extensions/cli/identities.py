@@ -12,9 +12,9 @@ from extensions.transport.identity import DAYS
 
 
 def keys(
-    name: Annotated[str, Option(help="Of this host, as the others will know it.")],
-    out: Annotated[Path, Option(help="New file for key and certificate, of mode 0600.")],
-    days: Annotated[float, Option(help="For which the certificate is good.")] = DAYS,
+    name: Annotated[str, Option(help="Name of this host for the others.")],
+    out: Annotated[Path, Option(help="New file for the key and its certificate, with mode 0600.")],
+    days: Annotated[float, Option(help="Days for which the certificate is valid.")] = DAYS,
 ) -> None:
     """Make this host's key, which stays on it, and print its certificate's fingerprint.
 
@@ -27,21 +27,20 @@ def keys(
 def federation(
     file: Annotated[Path, Option(help="The federation's TOML file.")],
     /,
-    add: Annotated[
-        str | None, Option(help="Name of a further member; the file may be new.")
-    ] = None,
+    add: Annotated[str | None, Option(help="Name of a member to add; the file may be new.")] = None,
     role: Annotated[
         str | None,
-        Option(help="Of the member: party (the default), dealer, server or client."),
+        Option(help="Role of the member: party (the default), dealer, server or client."),
     ] = None,
     address: Annotated[
-        str | None, Option(help="HOST:PORT where the member listens; a client does not.")
+        str | None, Option(help="HOST:PORT where the member listens; none for a client.")
     ] = None,
     fingerprint: Annotated[
-        str | None, Option(help="Of the member's certificate, as its `pea keys` printed it.")
+        str | None,
+        Option(help="Fingerprint of the member's certificate, as `pea keys` printed it there."),
     ] = None,
     key: Annotated[
-        Path | None, Option(help="This host's key: check that it belongs to a member.")
+        Path | None, Option(help="Key of this host, to check that it belongs to a member.")
     ] = None,
 ) -> None:
     """Show and check the members of a federation, or add one; every host needs the same file.

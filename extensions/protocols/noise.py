@@ -75,7 +75,8 @@ class NoiseSplit:
     """How the parties divide noise among them.
 
     Attributes:
-        colluders: how many parties, t of m, may pool what they know: epsilon holds against them.
+        colluders: number of parties, t of m, that may pool what they know: epsilon holds against
+            them.
         noise_shares: variance of each party's noise: exact (sigma^2 / (m - t), which leaves sigma^2
             against t parties), or paper (3 sigma^2 / (2m) where that is more).
     """
@@ -95,8 +96,8 @@ class Noise(NoiseSplit):
     Attributes:
         max_grad_norm: C, the bound of each example's gradient.
         noise_multiplier: sigma / C, instead of epsilon.
-        dealer_noise: the dealer adds noise too, which no party knows, so that sigma^2 / (m + 1 - t)
-            from each is enough; that it does is taken on trust.
+        dealer_noise: let the dealer add noise too, which no party knows, so that each party adds
+            sigma^2 / (m + 1 - t) only. The parties trust the dealer to add it.
         private: False trains without clipping and noise, for comparison.
     """
 
@@ -104,7 +105,8 @@ class Noise(NoiseSplit):
     noise_multiplier: Annotated[float | None, NOT_NEGATIVE] = None
     dealer_noise: bool = False
     private: Annotated[
-        bool, Option(name="no-dp", help="no clipping and no noise: NOT private.", negated=True)
+        bool,
+        Option(name="no-dp", help="train without clipping and noise: NOT private.", negated=True),
     ] = True
 
     @property

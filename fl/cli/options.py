@@ -15,20 +15,20 @@ class Training:
 
     Attributes:
         clients: number of clients.
-        client_fraction: share of them that is selected for a round (default 0.1, or as many as the
+        client_fraction: share of the clients to select for a round (default 0.1, or as many as the
             aggregator needs).
-        rounds: rounds in all, also with --resume.
-        local_epochs: passes of a client over its records in a round.
-        batch_size: records a local step; 0: all that a client has.
+        rounds: number of rounds in all, also with --resume.
+        local_epochs: number of passes of a client over its records in a round.
+        batch_size: number of records in a local step; 0: all of the client's.
         lr: learning rate of the clients.
-        server_optimizer: what the server makes of the mean update: none, fedavgm, fedadam, fedyogi
-            or fedadagrad.
+        server_optimizer: optimizer that the server applies to the mean update: none, fedavgm,
+            fedadam, fedyogi or fedadagrad.
         server_lr: the optimizer's learning rate (default 1; adaptive ones: 0.01).
-        exchange: clients send what changed (delta), or weights.
+        exchange: what clients send: the change (delta), or weights.
         weighting: weights of the mean: records or equal (default: records, but equal where a
             mechanism needs it).
-        on_failure: what a round that fails does: end the run (raise), or change nothing (skip).
-        workers: processes that train clients; same result.
+        on_failure: what to do if a round fails: end the run (raise), or change nothing (skip).
+        workers: number of processes that train clients; the result is the same.
         seed: seed of data, partition, model, selection, batches and drop-outs; public.
     """
 
@@ -53,14 +53,14 @@ class Records:
 
     Attributes:
         data: one of digits (embedded), mnist, cifar10, imdb, csv:PATH, parquet:PATH or npz:PATH.
-        data_dir: folder of the files of mnist, cifar10 or imdb; by default that of this name in the
-            folder PEA_DATA, or in the user's cache.
-        download: fetch missing files of data from where they are published.
+        data_dir: folder with the files of mnist, cifar10 or imdb; by default the one of this name
+            in the folder PEA_DATA, or in the user's cache.
+        download: download missing files of the data set from its publisher.
         label: column of a table's labels.
-        class_names: a table's labels in order: negative,positive.
-        partition: how records are dealt out: iid, shards (two runs sorted by label a client) or
+        class_names: labels of a table in order, as negative,positive.
+        partition: how to share out records: iid, shards (two runs sorted by label a client) or
             dirichlet.
-        alpha: parameter of dirichlet (default 0.5): the smaller, the less even.
+        alpha: parameter of dirichlet (default 0.5); a smaller one is less even.
         model: kind of model: mlp or logistic; cnn or cnn-mnist for MNIST; lenet for 32 x 32 pixels;
             embedding for texts.
     """
@@ -87,16 +87,16 @@ class Aggregation:
         led_by: with chain: who draws masks and follows tokens: server (default), or client, one of
             those in a round.
         threshold: with masked: share of clients who must stay (default 2/3).
-        colluders: with masked: clients, of all, who may side with the server (default 0).
-        graph: with masked: clients have keys with a few others where that saves a third, against a
+        colluders: with masked: number of clients that may side with the server (default 0).
+        graph: with masked: clients share keys with a few others where that saves a third, against a
             server that is curious, or lying (default: with all).
         corrupt: with --graph: share of clients who may side with the server (default 0.1).
         dropping: with --graph: share of clients who may drop out (default 0.2).
         lanes: with masked: values in one word of the ring (default 1).
         key_bits: with paillier: bits of the key (default 2048).
-        no_packing: with paillier: one value a ciphertext.
+        no_packing: with paillier: encrypt one value in a ciphertext.
         insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
-        hide_model: with paillier: the server has the model and the mean as ciphertexts alone.
+        hide_model: with paillier: the server sees the model and the mean only as ciphertexts.
         model_range: with --hide-model: how far a parameter may move in all (default 64).
         ring_bits: with chain, masked: 32 or 64 bits a value (default 64).
         frac_bits: with all but plain: fractional bits (default 24; paillier: 16).
@@ -176,7 +176,7 @@ class VirtualNetwork:
     """What parties and links take on the virtual clock.
 
     Attributes:
-        drop_out: probability with which a selected client vanishes, at a random stage.
+        drop_out: probability that a selected client vanishes, at a random stage.
         delay_ms: one-way delay of every link.
         mbit: megabits a second of every link (default: no limit).
         training_seconds: virtual seconds that a client trains.
@@ -203,8 +203,8 @@ class Result:
         csv: write a row of numbers for each round here.
         tensorboard: folder for TensorBoard's curves.
         save: write the model here: .pt (state_dict) or .npz.
-        checkpoint: file in which the run is kept after every round.
-        resume: go on with the run of --checkpoint.
+        checkpoint: file in which to keep the run after every round.
+        resume: continue the run of --checkpoint.
     """
 
     evaluate_every: int = 1

@@ -14,18 +14,18 @@ from tfe_ext.players.records.reading import Own
 def players(
     players: Annotated[
         Path,
-        Option(help="JSON file of names and HOST:PORT, the same for all and the script."),
+        Option(help="JSON file of names and HOST:PORT, the same for all players and the script."),
     ],
     own: Annotated[Own | None, Options("Records")],
     player: Annotated[
-        str | None, Option(help="The one player of this host; all of them if left out.")
+        str | None, Option(help="Player to run on this host; by default all.")
     ] = None,
     idle_timeout: Annotated[
-        float, Option(help="Seconds without a script after which the players end.")
+        float, Option(help="Seconds without a script after which the players stop.")
     ] = IDLE_TIMEOUT,
     federation: Annotated[
         Path | None,
-        Option(help="File of `pea federation`: players and client reach each other by TLS."),
+        Option(help="File of `pea federation`, for TLS between players and client."),
     ] = None,
     key: Annotated[
         Path | None, Option(help="With --federation, this host's file of `pea keys`.")
@@ -33,7 +33,7 @@ def players(
     insecure_open_port: Annotated[
         bool,
         Option(
-            help="Let other hosts reach TensorFlow's port, which asks nobody who he is.",
+            help="Let other hosts reach TensorFlow's port, which authenticates nobody.",
         ),
     ] = False,
 ) -> None:

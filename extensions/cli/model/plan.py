@@ -29,11 +29,13 @@ def plan(
     schedule: Annotated[Schedule, Options("Run")],
     network: Annotated[
         str | None,
-        Option(help="What lies between parties: " + ", ".join(NETWORKS) + "; by default nothing."),
+        Option(
+            help="Network between the parties: " + ", ".join(NETWORKS) + "; by default nothing."
+        ),
     ] = None,
     json_out: Report = None,
 ) -> None:
-    """Say what training will take: time, rounds, bytes and memory, and its bounds."""
+    """Estimate what a training takes: time, rounds, bytes and memory, with bounds."""
     if not 1 <= sizes.columns <= MOST_COLUMNS:
         raise ArgumentError("columns", sizes.columns, f"in 1..{MOST_COLUMNS}")
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)

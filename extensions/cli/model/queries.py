@@ -23,8 +23,8 @@ from extensions.runs.model.recipe import GivenFeatures, as_in_training
 from extensions.runs.model.together import Request
 from extensions.runs.options import Meeting
 
-Model = Annotated[Path, Option(help="model.npz of `pea train --evaluate opened --save`.")]
-Text = Annotated[str | None, Option(help="Column of texts, if not that of the training.")]
+Model = Annotated[Path, Option(help="Opened model: model.npz of `pea train --save`.")]
+Text = Annotated[str | None, Option(help="Column of texts, if it differs from the training's.")]
 
 _Ids = Mapping[str, Sequence[str]]
 
@@ -36,7 +36,7 @@ def predict(
     meeting: Annotated[Meeting | None, Options("From shares, each party by hand")],
     text: Text = None,
 ) -> None:
-    """Say of each record which class a model takes it for, and how surely.
+    """Predict the class of each record, with its probability.
 
     From shares, records stay secret, and their owner alone gets the predictions.
     """
@@ -64,8 +64,8 @@ def _write(header: Header, logits: Reals, out: Path | None, ids: _Ids) -> None:
 
 def export(
     model: Model,
-    to: Annotated[str, Option(help="torch, onnx, keras or npz.")],
-    out: Annotated[Path, Option(help="File for it: .pt2, .onnx, .keras or .npz."), Writes()],
+    to: Annotated[str, Option(help="Format: torch, onnx, keras or npz.")],
+    out: Annotated[Path, Option(help="File to write: .pt2, .onnx, .keras or .npz."), Writes()],
 ) -> None:
     """Write an opened model for another framework, with all that is known of it."""
     path = write_as(read_opened(model), to, out)

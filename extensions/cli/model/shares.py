@@ -35,7 +35,7 @@ def evaluate(
     ending: Ending,
     budget: BudgetFile = None,
 ) -> None:
-    """Count on held-out records how often a model is right; shares, records and rest stay secret.
+    """Count how often a model is right on held-out records; shares and records stay secret.
 
     Held out are those that the training of the model held out of the same files. Owners' ledgers
     are charged.
@@ -63,7 +63,7 @@ def open_model(
     meeting: Annotated[Meeting | None, Options("Each party by hand")],
     budget: BudgetFile = None,
 ) -> None:
-    """Open a model to all parties; it is noted in the ledgers of the records given.
+    """Open a model to all parties, and note it in the ledgers of the records given.
 
     Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
     model. Another one is charged with the whole run.

@@ -13,9 +13,9 @@ class CheckpointOptions:
     """What the user asks for.
 
     Attributes:
-        folder: where each party keeps its shares while it trains; with players, one at each.
+        folder: folder where each party keeps its shares during training; with players, one at each.
         every: number of steps between two checkpoints; by default a tenth of the run.
-        resume: go on from the folder's checkpoints, instead of beginning a run.
+        resume: continue from the folder's checkpoints, instead of starting a run.
 
     Raises:
         ArgumentError: `every` is below 1.

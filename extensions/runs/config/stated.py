@@ -19,27 +19,28 @@ class Stated(Training):
     """Everything public about a run: its training, and what is around it; each in its range.
 
     Attributes:
-        backend: the host: crypten (processes), tfe (TF Encrypted's ABY3), clear (plaintext, one
-            process, same arithmetic), or another that is installed; it refuses what it cannot do.
-        provider: who deals correlated randomness: dealer (a process without data), parties
-            (nobody: two to four of them make it), or tfp (party 0, which can then reconstruct every
-            secret); crypten alone has the choice.
+        backend: framework to compute with: crypten (processes), tfe (TF Encrypted's ABY3), clear
+            (plaintext, one process, same arithmetic), or another that is installed. It refuses what
+            it cannot do.
+        provider: source of correlated randomness: dealer (a process without data), parties (two to
+            four of them make it themselves), or tfp (party 0, which can then reconstruct every
+            secret). Only crypten has the choice.
         data: name of the data set, for the report.
         facts: what is publicly known of the records, by name: a table's columns and classes, or
             their schema.
         features: name of the extractor that each owner used, for the report.
-        evaluate: what is opened: the number of correct predictions on held-out records (mpc), that
-            number with noise (noisy), the model and the number (opened), or nothing (none). A model
-            that is public is opened in any case, and owners count alone what is summed.
-        metrics: what is counted: accuracy (correct predictions alone), or all (what majority, AUC,
-            Brier score, recall and precision follow from; sums of squares for a regression); by
-            default all with a schema, else accuracy.
-        count_noise: with noisy, standard deviation of the noise of each number, in records; where
-            several sums are opened of two classes' scores, each has as much more that together they
-            cost a record as much as one number.
+        evaluate: what to open: the number of correct predictions on held-out records (mpc), that
+            number with noise (noisy), the model and the number (opened), or nothing (none). A
+            public model is opened in any case, and owners count on their own what is summed.
+        metrics: what to count: accuracy (correct predictions), or all (for majority, AUC, Brier
+            score, recall and precision; sums of squares for a regression); by default all with a
+            schema, else accuracy.
+        count_noise: with noisy, standard deviation of the noise of each number, in records. If
+            several sums are opened for two classes, each has more noise, so that together they cost
+            a record as much as one number.
         seed_data: public seed of splitting the data.
-        insecure_seed: draw sampling and noise from this seed, which everybody knows: for comparing
-            backends only, NOT private.
+        insecure_seed: draw sampling and noise from this seed, which everybody knows: only to
+            compare backends, NOT private.
         settled: whether noise and overflow are those that `resolved` found for the epsilons.
         data_kind: what the records are, images, texts or tables, which the defaults follow.
         cheap: take fewer steps.

@@ -17,10 +17,10 @@ class Computing:
     """How parties compute with their shares.
 
     Attributes:
-        backend: the host: crypten (processes), or another that is installed and can; shares of
-            every backend are the same files.
-        provider: who deals correlated randomness, as in `pea train`.
-        timeout: seconds after which a computation on this machine is given up.
+        backend: framework to compute with: crypten (processes), or another that is installed and
+            can. Shares of every backend are the same files.
+        provider: source of correlated randomness, as in `pea train`.
+        timeout: seconds after which a computation on this machine ends.
 
     Raises:
         ArgumentError: no provider, or a time that is not positive.

@@ -86,15 +86,14 @@ class Query:
     """What is asked about, and where the answer goes.
 
     Attributes:
-        records: own .csv, .parquet or .npz file (array x, or a party's test_x), with labels or
+        records: your .csv, .parquet or .npz file (array x, or a party's test_x), with labels or
             without them.
-        out: .csv file for the predictions, a row a record.
-        model: model.npz of `pea train --evaluate opened --save`.
-        shares: instead of a model that was opened, the folder of all parties' shares, which then
-            compute on this machine; or this party's file alone, and the others are started with
-            theirs.
-        owner: whose the records are, with a folder of shares.
-        known_by: column of a table by which its owner knows each record; the predictions keep it.
+        out: file for the predictions, a .csv file with a row for each record.
+        model: opened model: model.npz of `pea train --evaluate opened --save`.
+        shares: instead of an opened model, the folder of all parties' shares, to compute on this
+            machine; or this party's file only, where each party runs this command with its own.
+        owner: rank of the owner of the records, with a folder of shares.
+        known_by: column of a table that names each record; the predictions keep it.
     """
 
     records: Path | None = None

@@ -468,7 +468,7 @@ def test_protocol_4_refuses_what_it_cannot_compare():
     start = [(encode(np.zeros((3, 5)), 20), encode(np.zeros(3), 20))]
     with refused("strategy", "choice", value="best"):
         initialize(ring, "best", one, [1, 1], start=start)
-    with refused("held_out", "value"):
+    with refused("held_out", "missing"):
         initialize(ring, "local", one, [1, 1], start=start)
     for wrong in ([1], [1, 0]):
         with refused("records", "value"):
