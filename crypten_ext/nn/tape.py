@@ -1,9 +1,7 @@
 """What one backward pass leaves for the optimizer: each layer's inputs and deltas, no gradients."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import torch
 
@@ -16,25 +14,10 @@ from extensions.network.losses import Loss
 from extensions.network.passes import Trace
 from extensions.network.stages.stage import Stage
 from extensions.network.stages.trained import Trained
+from extensions.protocols.settings import ScriptTraining
 
 _KEPT = 16
 """Networks, of those that models of a process were applied as."""
-
-
-class Bounds(Hashable, Protocol):
-    """What the bounds of a model depend on, of an optimizer's settings."""
-
-    @property
-    def max_grad_norm(self) -> float:
-        """C, the bound of each example's gradient."""
-
-    @property
-    def max_weight_norm(self) -> float:
-        """The bound of each weight's norm."""
-
-    @property
-    def bias_bits(self) -> int:
-        """The bits b of the bias's input, 2^-b."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +39,11 @@ class Tape:
     """Records one backward pass of one model and refuses to be read twice.
 
     Args:
-        bounds: of the optimizer.
+        settings: of the optimizer.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self, settings: ScriptTraining) -> None:
+        self._settings = settings
         self._recorded: BackwardPass | None = None
         self._used = False
 
@@ -83,11 +66,11 @@ class Tape:
         Raises:
             ArgumentError: the layers are no chain that ends with a linear one, or their bounds are
                 beyond use.
-            GradientError: as `record`.
+            GradientError: there are some already.
         """
         self._check_free()
-        network = _network(tuple(use.stage for use in origin.uses), loss, self._bounds.bias_bits)
-        shapes = _shapes(network, origin.batch.public.feature_norm, self._bounds)
+        network = _network(tuple(use.stage for use in origin.uses), loss, self._settings.bias_bits)
+        shapes = _shapes(network, origin.batch.public.feature_norm, self._settings)
         trace = Trace(
             ring=ring,
             network=network,
@@ -98,20 +81,11 @@ class Tape:
         shared = origin.batch.shared
         norms = None if shared is None else shared.squared_norms
         gradients = trace.from_logits(deltas, norms, guard_shifts(shapes, ring.frac_bits))
-        self.record(BackwardPass(origin=origin, shapes=shapes, gradients=gradients))
+        self._recorded = BackwardPass(origin=origin, shapes=shapes, gradients=gradients)
 
     def clear(self) -> None:
         """The next backward pass starts afresh."""
         self._recorded, self._used = None, False
-
-    def record(self, recorded: BackwardPass) -> None:
-        """Keeps the backward pass.
-
-        Raises:
-            GradientError: there is one already.
-        """
-        self._check_free()
-        self._recorded = recorded
 
     def _check_free(self) -> None:
         if self._used:
@@ -157,11 +131,13 @@ def _network(stages: tuple[Stage, ...], loss: Loss, bias_bits: int) -> Network:
 
 
 @lru_cache(_KEPT)
-def _shapes(network: Network, feature_norm: float, bounds: Bounds) -> tuple[LayerShape, ...]:
+def _shapes(
+    network: Network, feature_norm: float, settings: ScriptTraining
+) -> tuple[LayerShape, ...]:
     return network.shapes(
         max_feature_norm=feature_norm,
-        max_weight_norm=bounds.max_weight_norm,
-        max_grad_norm=bounds.max_grad_norm,
+        max_weight_norm=settings.max_weight_norm,
+        max_grad_norm=settings.max_grad_norm,
     )
 
 
