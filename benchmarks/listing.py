@@ -1,15 +1,14 @@
-"""``python -m benchmarks list``: which command makes which of the recorded tables and figures."""
+"""``python -m benchmarks list``: what there is to measure, and how long it takes."""
 
-from benchmarks import tables
+from itertools import groupby
+
+from benchmarks.benchmark import found
 
 
 def main() -> None:
-    """Say for every recorded table and figure which command makes it again."""
-    from benchmarks.pages import recorded
-
-    made: dict[str, list[str]] = {}
-    for result in recorded.read(tables.RESULTS):
-        files = ", ".join([f"{result.name}.json", *(figure.path.name for figure in result.figures)])
-        made.setdefault(result.command, []).append(f"{result.title}: {files}")
-    for command, results in made.items():
-        print(command, *(f"  {line}" for line in results), sep="\n")
+    """Say what each benchmark shows, its minutes, and what it needs."""
+    for part, several in groupby(found(), key=lambda one: one.part):
+        print(part)
+        for one in several:
+            print(f"  {one.name:20} {one.minutes:4g} min  {one.title:44}{one.needs and ' *'}")
+    print("* needs files, a network or another Python: python -m benchmarks NAME --help")

@@ -2,13 +2,14 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
-from benchmarks.tables import publish
+from benchmarks.benchmark import STEPS, Benchmark, Result
+from benchmarks.tables import Table
 from extensions.lattice.plan import Convolution, matrices
 from extensions.lattice.product import KeyOwner, Multiplier
 from extensions.oblivious_transfer.blocks import Hash
@@ -125,20 +126,34 @@ def _own_products(repeats: int) -> list[dict[str, Any]]:
     return found
 
 
+@Benchmark(
+    STEPS,
+    "pairwise",
+    "Products and transfers of two parties",
+    minutes=1,
+    results=[
+        Result(
+            "pairwise-tools",
+            "What parties make tuples of, alone. Cheetah's published bytes are for a plaintext "
+            "matrix by a shared one.",
+            columns="*",
+        )
+    ],
+)
 def main(
     rows: int = 128,
     inner: int = 512,
     columns: int = 10,
     transfers: int = 1 << 20,
     repeats: Annotated[int, Option(help="Of which the median is told."), Whole(1)] = 5,
-) -> None:
+) -> Iterator[Table]:
     """Products of matrices and correlated transfers of two parties, and own products."""
     table = [
         *_products((rows, inner, columns), repeats),
         _transfers(transfers, repeats),
         *_own_products(repeats),
     ]
-    publish(
+    yield Table(
         "pairwise-tools",
         table,
         repeats=repeats,

@@ -1,4 +1,4 @@
-"""Writing a table as JSON, with the machine that made it, and as Markdown."""
+"""A table as JSON, with the machine that made it, and as Markdown."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def published(name: str, **settings: Any) -> dict[str, Any]:
     """Returns what a table's file has, if it was made with these settings; else nothing.
 
     Args:
-        name: of the table, as for `publish`.
+        name: of the table, as for `Table`.
         **settings: some of the run's.
     """
     network = current()
@@ -102,30 +102,58 @@ def dates(found: dict[str, Any]) -> dict[str, str]:
     return {name: each.get(name, found["recorded"]) for name in found.get("samples", {})}
 
 
-def publish(
-    name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
-) -> None:
-    """Prints the table and writes ``results/NAME.json``.
-
-    On an emulated network the name ends with the profile's, and what was measured of the network
-    is printed and written with the table.
+class Table:
+    """What a benchmark found.
 
     Args:
-        name: of the table.
-        rows: what the table shows.
+        name: of its file.
+        rows: what is shown.
         samples: the raw measurements behind the rows, for the file alone.
         **settings: of the run, seed and network included.
     """
-    network = current()
-    if network is not None:
-        name += f"-{network['profile']}"
-        settings["network"] = network
-        print(shown(network))
-    RESULTS.mkdir(exist_ok=True)
-    today = datetime.now(UTC).date().isoformat()
-    content = {"recorded": today, "machine": machine(), "settings": settings, "rows": list(rows)}
-    if samples is not None:
-        content["samples"] = samples
-    text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(content, indent=2))
-    (RESULTS / f"{name}.json").write_text(text + "\n")
-    print(markdown(rows))
+
+    def __init__(
+        self, name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
+    ) -> None:
+        self.name, self.rows, self.samples, self.settings = name, rows, samples, settings
+
+    def write(self, *, record: bool) -> None:
+        """Prints the table and writes it with machine and date.
+
+        On an emulated network the name ends with the profile's, and what was measured of the
+        network is printed and written with the table.
+
+        Args:
+            record: whether it replaces ``results/NAME.json``, or is ``results/reruns/NAME.json``.
+        """
+        network, name, settings = current(), self.name, self.settings
+        if network is not None:
+            name += f"-{network['profile']}"
+            settings |= {"network": network}
+            print(shown(network))
+        today = datetime.now(UTC).date().isoformat()
+        content: dict[str, Any] = {"recorded": today, "machine": machine(), "settings": settings}
+        content |= {"rows": self.rows} | ({} if self.samples is None else {"samples": self.samples})
+        text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(content, indent=2))
+        folder = RESULTS if record else RESULTS / "reruns"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.json").write_text(text + "\n")
+        print(markdown(self.rows))
+
+
+def chosen(
+    rows: Sequence[dict[str, Any]], columns: str = "*", where: str = ""
+) -> list[dict[str, Any]]:
+    """Returns some of the rows, with some of the columns.
+
+    Args:
+        rows: of a table.
+        columns: their names with ``|`` between them; ``*``: all.
+        where: ``column = cell or cell and column = cell``: those rows that show one of the cells.
+    """
+    for condition in where.split(" and ") if where else ():
+        column, _, cells = condition.partition(" = ")
+        rows = [row for row in rows if cell(row[column]) in cells.split(" or ")]
+    if columns == "*":
+        return list(rows)
+    return [{name: row.get(name, "-") for name in columns.split(" | ")} for row in rows]

@@ -1,20 +1,22 @@
 """The accountant against the paper's formula sigma = 2 C sqrt(T ln(1/delta)) / epsilon."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks.accuracy.publishing import lines, publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material
 from benchmarks.accuracy.runs import joint, repeated, summary
 from benchmarks.accuracy.settings import tuned
+from benchmarks.tables import Table
 from extensions.privacy.accounting import epsilon
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy by claimed epsilon, with the noise of either, and what each noise is worth."""
     setting = tuned(material.data, material.data_dir)
     features = material.features(setting)
@@ -46,16 +48,4 @@ def run(material: Material) -> None:
                 **summary([each["accuracy"] for each in found]),
             }
         )
-    name = publish("accountant", material, rows, {"features": setting})
-    ours = [row for row in rows if row["noise of"] == "the accountant"]
-    means = [row["accuracy, %"] for row in ours]
-    spreads = [row["standard deviation"] for row in ours]
-    lines(
-        name,
-        {
-            f"epsilon by {by}": ([row[f"epsilon by {by}"] for row in ours], means, spreads)
-            for by in ("the accountant", "the paper")
-        },
-        "epsilon that is claimed for a run",
-        logarithmic=True,
-    )
+    yield table("accountant", material, rows, {"features": setting})

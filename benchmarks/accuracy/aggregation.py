@@ -1,15 +1,17 @@
 """Averaging against the best local model as the start, for even and label-sorted parts."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from statistics import mean
 from typing import Any
 
 from benchmarks.accuracy.initialization import set_aside, with_local_start
-from benchmarks.accuracy.publishing import bars, publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import repeated, summary, train
 from benchmarks.accuracy.settings import tuned
+from benchmarks.tables import Table
 from extensions.protocols.initialization import Strategy
 from extensions.runs.config import TrainConfig
 
@@ -25,7 +27,7 @@ PAPER = {
 """Averaging and accuracy strategy there, percent."""
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy of each start, and after some steps of joint training."""
     setting = tuned(material.data, material.data_dir)
     features = material.features(setting)
@@ -58,9 +60,4 @@ def run(material: Material) -> None:
                     f"after {JOINT_STEPS}, %": mean([each["accuracy"] for each in found]),
                 }
             )
-    name = publish("aggregation", material, rows, {"features": setting})
-    shown = [
-        row | {"run": f"{row['strategy']}, {row['parts']}", "accuracy, %": row["start, %"]}
-        for row in rows
-    ]
-    bars(name, shown, "run")
+    yield table("aggregation", material, rows, {"features": setting})

@@ -1,6 +1,6 @@
 """``python -m benchmarks accuracy``: the experiments, by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +16,12 @@ from benchmarks.accuracy import (
 )
 from benchmarks.accuracy.records import Material, folder_of
 from benchmarks.accuracy.settings import TUNED
+from benchmarks.benchmark import ACCURACY, Benchmark, Chart, Result
+from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
 
-EXPERIMENTS: dict[str, Callable[[Material], None]] = {
+EXPERIMENTS: dict[str, Callable[[Material], Iterator[Table]]] = {
     "features": features.run,
     "initialization": initialization.run,
     "aggregation": aggregation.run,
@@ -34,6 +36,72 @@ LACKING = "lacking"
 HOSTS = ("crypten", "tfe")
 
 
+@Benchmark(
+    ACCURACY,
+    "accuracy",
+    "PEA's choices at equal epsilon",
+    minutes=60,
+    needs="files of --data; hours for secure runs",
+    results=[
+        Result(
+            r"accuracy-secure-(crypten|tfe)-\w+",
+            "Whole secure runs of three parties at delta = 1 / (10 n), by the way they learn.",
+            options="--experiment secure",
+            columns="data | host | way | accuracy, % | steps | rounds | GB/party | GB dealt | "
+            "seconds",
+            where="epsilon = 2",
+            chart=Chart(
+                of="accuracy-secure-crypten-mnist",
+                labels=("way",),
+                values=("accuracy, %", "rounds", "GB/party"),
+                logarithmic=("rounds", "GB/party"),
+                where="epsilon = 2",
+            ),
+        ),
+        Result(
+            r"accuracy-features-\w+",
+            "Features that owners take beforehand, beside pixels or hashed words, with privacy "
+            "and without. CIFAR-10's are those of a MobileNet that was trained on ImageNet.",
+            options="--experiment features",
+            columns="data | features | columns | training | accuracy, % | standard deviation",
+        ),
+        Result(
+            r"accuracy-federated-\w+",
+            "Joint training beside federated averaging with noise, local models that are "
+            "averaged, and each party alone.",
+            options="--experiment federated",
+            columns="data | training | accuracy, % | standard deviation",
+            where="parts = IID and data = mnist",
+        ),
+        Result(
+            r"accuracy-initialization-\w+",
+            "Joint training from local models, from random ones and from zero.",
+            options="--experiment initialization",
+        ),
+        Result(
+            r"accuracy-aggregation-\w+",
+            "Averaging of local models and choice by accuracy, for even and for label-sorted "
+            "parts.",
+            options="--experiment aggregation",
+        ),
+        Result(
+            r"accuracy-accountant-\w+",
+            "What epsilon the accountant and the paper's formula claim for the same noise.",
+            options="--experiment accountant",
+        ),
+        Result(
+            r"accuracy-ways-\w+",
+            "Whitened features, cheap losses, open iterates and sufficient statistics in the "
+            "clear.",
+            options="--experiment ways",
+        ),
+        Result(
+            r"accuracy-tuning-\w+",
+            "Accuracy on records set aside from training, around the settings that were chosen.",
+            options="--experiment tuning",
+        ),
+    ],
+)
 def main(
     data: Annotated[
         str, Option(help="One of digits, mnist, cifar10 and imdb."), one_of(TUNED)
@@ -62,7 +130,7 @@ def main(
     ] = None,
     seeds: Annotated[int, Option(help="Repetitions, each with its own seed."), Whole(1)] = 3,
     epsilon: float = 2.0,
-) -> None:
+) -> Iterator[Table]:
     """Accuracy at epsilon, delta = 1 / (10 records), three parties: mean and deviation."""
     material = Material(
         data=data,
@@ -73,6 +141,6 @@ def main(
     )
     for name in experiment or EXPERIMENTS:
         if name in (SECURE, LACKING):
-            secure.run(material, backend, way or (), missing=name == LACKING)
+            yield from secure.run(material, backend, way or (), missing=name == LACKING)
         else:
-            KNOWN[name](material)
+            yield from KNOWN[name](material)

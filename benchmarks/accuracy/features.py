@@ -1,23 +1,24 @@
 """Features against pixels or hashed words, at equal epsilon, each with its own tuned settings."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.accuracy.publishing import bars, publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material
 from benchmarks.accuracy.runs import joint, not_private, repeated, summary
 from benchmarks.accuracy.settings import PLAIN, Setting, tuned
+from benchmarks.tables import Table
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy of a linear model on features and without them."""
     settings = {
         "none": PLAIN[material.data],
         "features": tuned(material.data, material.data_dir),
     }
     rows = [row for each in settings.values() for row in _rows(material, each)]
-    name = publish("features", material, rows, settings)
-    bars(name, [row | {"run": f"{row['features']}, {row['training']}"} for row in rows], "run")
+    yield table("features", material, rows, settings)
 
 
 def _rows(material: Material, setting: Setting) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """PEA against DP-FedAvg, each party alone and training without privacy, at equal epsilon."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.local_models import PUBLISHED, best_strength, published
-from benchmarks.accuracy.publishing import bars, publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import (
     accuracy,
@@ -20,6 +20,7 @@ from benchmarks.accuracy.runs import (
     train,
 )
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
+from benchmarks.tables import Table
 from extensions.network.passes import Parameters
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Split
@@ -140,7 +141,7 @@ def _apart(
     return way(config, dealt(features, partition, seed), seed=seed)
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy of each way to train on three parties' records.
 
     In federated SGD with distributed noise a secure sum of all parties' clipped gradients and of
@@ -184,7 +185,7 @@ def run(material: Material) -> None:
                     **summary([each["accuracy"] for each in found]),
                 }
             )
-    name = publish(
+    yield table(
         "federated",
         material,
         rows,
@@ -193,4 +194,3 @@ def run(material: Material) -> None:
         strengths=strengths,
         delta=f"1 / ({DELTA_SHARE} records of all {PARTIES} parties)",
     )
-    bars(name, [row | {"run": f"{row['training']}, {row['parts']}"} for row in rows], "run")

@@ -1,17 +1,18 @@
 """Local initialisation against random and zero starts, by iteration, at equal total epsilon."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy.publishing import Line, lines, publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, train
 from benchmarks.accuracy.settings import tuned
+from benchmarks.tables import Table
 from extensions.network.passes import Parameters
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
@@ -30,6 +31,9 @@ RATES = (1.0, 0.25)
 """Times the learning rate that is best for a whole training from zero."""
 LOCAL, RANDOM = "local", f"N(0, {RANDOM_DEVIATION})"
 
+Line = tuple[list[int], list[float], list[float]]
+"""Steps, means and standard deviations."""
+
 
 def set_aside(features: Split, config: TrainConfig) -> tuple[Split, Encoded]:
     """Returns the records without some training records, and those, to compare local models on."""
@@ -46,7 +50,7 @@ def with_local_start(config: TrainConfig, strategy: Any) -> TrainConfig:
     return replace(config, init=strategy, epsilon_init=first, init_steps=steps).resolved()
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy after each of the first iterations, from three starts at two learning rates."""
     setting = tuned(material.data, material.data_dir)
     features = material.features(setting)
@@ -79,7 +83,7 @@ def run(material: Material) -> None:
             rows.append(_row(material.data, start, rate * config.lr, curves[title]))
     after_two = max(row["after 2"] for row in rows if row["start"] == LOCAL)
     rivals = max(row["best of 1..20"] for row in rows if row["start"] == RANDOM)
-    name = publish(
+    yield table(
         "initialization",
         material,
         rows,
@@ -92,7 +96,6 @@ def run(material: Material) -> None:
         random_best_of_1_to_20=rivals,
         local_is_ahead=after_two > rivals,
     )
-    lines(name, curves, "global iterations", logarithmic=False)
 
 
 def _at(config: TrainConfig, rate: float) -> TrainConfig:

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import tables
-from benchmarks.accuracy.publishing import against_costs, publish, shown
+from benchmarks.accuracy.publishing import shown, table
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import Setting, ways
 from benchmarks.accuracy.ways import EPSILONS
+from benchmarks.tables import Table
 from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split, write_parts
@@ -32,7 +33,7 @@ _AT = " at epsilon "
 
 def run(
     material: Material, backend: str, only: Collection[str] = (), *, missing: bool = False
-) -> None:
+) -> Iterator[Table]:
     """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed.
 
     The table is written anew with each row, so that what was measured is kept if a run ends.
@@ -73,7 +74,7 @@ def run(
         rows.sort(key=lambda row: (titles.index(row["way"]), -row["epsilon"]))
         settings |= {way: known[way], **_others(material.data, way)}
         seconds[run_of_all] = [report["seconds"] for report in reports]
-        name = publish(
+        yield table(
             f"secure-{backend}",
             material,
             rows,
@@ -84,7 +85,6 @@ def run(
             loads_before=loads,
             seconds=seconds,
         )
-        against_costs(name, rows, ("rounds", "GB/party"))
 
 
 def _runs(name: str, titles: Collection[str]) -> list[tuple[str, float]]:

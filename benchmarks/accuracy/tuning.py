@@ -1,18 +1,20 @@
 """How the settings were found: on a part of the training records, never on the test records."""
 
+from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.accuracy.publishing import publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import repeated, summary, train
 from benchmarks.accuracy.settings import PLAIN, tuned
+from benchmarks.tables import Table
 
 RATES = (0.25, 1.0, 4.0)
 NORMS = (0.5, 1.0, 2.0)
 """Times the learning rate and the clipping norm in use."""
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy on records set aside, around the settings in use."""
     rows = []
     settings = {
@@ -46,4 +48,4 @@ def run(material: Material) -> None:
                         "in use": "yes" if rate == norm == 1.0 else "",
                     }
                 )
-    publish("tuning", material, rows, settings)
+    yield table("tuning", material, rows, settings)

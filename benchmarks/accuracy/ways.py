@@ -1,16 +1,18 @@
 """What the same epsilon reaches in other ways: whitened features, open iterates, one sum."""
 
+from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.accuracy.publishing import bars, publish
+from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material
 from benchmarks.accuracy.runs import joint, repeated, summary
 from benchmarks.accuracy.settings import ways
+from benchmarks.tables import Table
 
 EPSILONS = (2.0, 1.0, 0.5)
 
 
-def run(material: Material) -> None:
+def run(material: Material) -> Iterator[Table]:
     """Accuracy of each way at each epsilon, of models whose owners have even parts."""
     rows = []
     for title in ways(material.data, EPSILONS[0]):
@@ -32,5 +34,4 @@ def run(material: Material) -> None:
                 }
             )
     settings = ways(material.data, EPSILONS[0])
-    name = publish("ways", material, rows, settings, epsilon=EPSILONS)
-    bars(name, [row | {"run": f"{row['way']}, {row['epsilon']:g}"} for row in rows], "run")
+    yield table("ways", material, rows, settings, epsilon=EPSILONS)

@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.audit.bound import audit
 from benchmarks.audit.games import CANARY_NORM, Game, natural, planted
 from benchmarks.audit.victims import FAULTS, NO_FAULT, claimed, released
-from benchmarks.tables import publish
+from benchmarks.benchmark import ACCOUNTING, Benchmark, Result
+from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.owners.data import Split, load_raw
 from extensions.owners.origin import FeatureExtraction
@@ -127,6 +128,25 @@ def attacks(
     yield "membership, digits", NO_FAULT, member, partial(natural, digits(), PARTIES)
 
 
+@Benchmark(
+    ACCOUNTING,
+    "audit",
+    "Attacks on released models",
+    minutes=30,
+    results=[
+        Result(
+            r"audit-epsilon-[\d.]+",
+            "How much epsilon attacks on one run show at least (Steinke, Nasr and Jagielski, "
+            "2023), at delta 1e-5 and 95 % confidence. **No run that does what it says is above "
+            "its claim**; one that adds a tenth of the noise is, and so is one that does not "
+            "clip, where 2 is claimed.",
+            options="--epsilon EPSILON",
+            columns="host | attack | fault | epsilon, at least | if all were guessed | epsilon, "
+            "claimed | above the claim",
+            where="sample rate = 1",
+        )
+    ],
+)
 def main(
     backend: Annotated[
         list[str] | None,
@@ -137,7 +157,7 @@ def main(
     canaries: Annotated[int, Option(help="Planted records, in plaintext."), Whole(6)] = 1000,
     canaries_secure: Annotated[int, Option(help="The same, on a host."), Whole(6)] = 240,
     seeds: Annotated[int, Option(help="Runs of each kind."), Whole(1)] = 3,
-) -> None:
+) -> Iterator[Table]:
     """Lower bounds of epsilon, from attacks on released models, beside the claimed ones."""
     draws = np.random.default_rng()
     rows, samples = [], []
@@ -148,7 +168,7 @@ def main(
             found = [attack(config, make(draws), fault) for _ in range(seeds)]
             rows.append(title | row(config, found))
             samples.append(title | {"runs": found})
-    publish(
+    yield Table(
         f"audit-epsilon-{epsilon:g}",
         rows,
         samples=samples,

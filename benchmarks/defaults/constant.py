@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES
 from benchmarks.defaults.unseen import SECOND, UNSEEN, read
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from benchmarks.tabular.data import Tabular
 from extensions.owners.schema import encode_table
 from extensions.protocols.optimizer.response import response
@@ -30,8 +30,8 @@ HELD_OUT = 0.2
 FEW, SPLITS, FEWER_SPLITS = 5_000, 20, 5
 
 
-def run(epsilons: Sequence[float]) -> None:
-    """Publishes what each multiple of the constants, and the rule of today, come to."""
+def run(epsilons: Sequence[float]) -> Table:
+    """Returns what each multiple of the constants, and the rule of today, come to."""
     rows, samples = [], {}
     for unseen in (*UNSEEN, *SECOND):
         x, y = _records(read(unseen))
@@ -45,7 +45,7 @@ def run(epsilons: Sequence[float]) -> None:
             rows.append({"data": unseen.name, "choice": when, "epsilon": epsilon, **row})
             samples[f"{unseen.name}, {epsilon:g}"] = found.round(4).tolist()
     settings = {"one output": ONE_OUTPUT, "several": SEVERAL, "multiples": MULTIPLES}
-    publish("defaults-constant", rows, samples=samples, parties=PARTIES, **settings)
+    return Table("defaults-constant", rows, samples=samples, parties=PARTIES, **settings)
 
 
 def grid(table: Tabular, epsilon: float, seeds: Sequence[int]) -> dict[str, float]:

@@ -1,17 +1,15 @@
-"""``python -m benchmarks fl-latency``: a round's time on the virtual clock, and by formula."""
+"""``python -m benchmarks fl-latency``: a round's time on the virtual clock."""
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from statistics import mean, median
 from typing import Annotated, Any, NamedTuple
 
+from benchmarks.benchmark import FEDERATED, Benchmark, Chart, Result
 from benchmarks.federated.links import simulated
 from benchmarks.federated.schemes import SCHEMES, Latency, Scheme, measure
-from benchmarks.instruments.plots import Panel, draw
-from benchmarks.pages.entries import NAMES
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from extensions.cli import console
 from extensions.options import Option
 from extensions.rules import Whole
@@ -39,13 +37,44 @@ Found = Mapping[Case, Mapping[int, Sequence[Latency]]]
 """The rounds of each case, by number of clients."""
 
 
+@Benchmark(
+    FEDERATED,
+    "fl-latency",
+    "Latency of a round",
+    minutes=3,
+    results=[
+        Result(
+            "fl-latency(-.*)?",
+            "One aggregation of 199,210 values on the virtual clock; a client trains for 1 s. A "
+            "star takes as long as its slowest client; a chain adds a hop for each client, and k "
+            "chains side by side a hop for every k. The clock knows no computing.",
+            columns="scheme | 10 clients, s | 20 clients, s | 50 clients, s | 100 clients, s",
+            where="links = WAN and training = equal",
+            chart=Chart(
+                of="fl-latency",
+                labels=("scheme",),
+                values=("s",),
+                x="* clients, s",
+                logarithmic=("* clients, s", "s"),
+                ours="masked",
+                where="links = WAN and training = equal",
+            ),
+        ),
+        Result(
+            "fl-cpu(-.*)?",
+            "What all parties of it compute together, in one process, and send.",
+            columns="scheme | 10 clients, CPU s | 10 clients, MB | 100 clients, CPU s | 100 "
+            "clients, MB",
+        ),
+    ],
+)
 def main(
     clients: Annotated[
         list[int] | None, Option(help="Numbers of clients; 10, 20, 50 and 100."), Whole(8)
     ] = None,
     values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
-) -> None:
-    """Seconds of a round of a star and of chains, measured and by formula, by clients and links."""
+) -> Iterator[Table]:
+    """Seconds of a round of a star and of chains, by clients and links."""
     counts = sorted(set(clients or CLIENTS))
     cases = [Case(*one) for one in product(LINKS, TRAININGS, SCHEMES)]
     found: dict[Case, dict[int, list[Latency]]] = {}
@@ -58,7 +87,7 @@ def main(
     suffix += "" if values == VALUES else f"-{values}-values"
     settings = {"values": values, "clients": counts, "load": os.getloadavg()[0]}
     samples = [_sample(case, n, each) for case in cases for n, each in found[case].items()]
-    publish(
+    yield Table(
         f"fl-latency{suffix}",
         [latency_row(case, counts, found) for case in cases],
         samples=samples,
@@ -66,8 +95,9 @@ def main(
         stragglers=f"one client in {ONE_IN}; chains: the mean of {DRAWS} rounds",
         **settings,
     )
-    publish(f"fl-cpu{suffix}", [cpu_row(scheme, counts, found) for scheme in SCHEMES], **settings)
-    print(draw(f"fl-latency{suffix}", panels(counts, found)))
+    yield Table(
+        f"fl-cpu{suffix}", [cpu_row(scheme, counts, found) for scheme in SCHEMES], **settings
+    )
 
 
 def _rounds(case: Case, clients: int, values: int) -> list[Latency]:
@@ -79,19 +109,12 @@ def _rounds(case: Case, clients: int, values: int) -> list[Latency]:
 
 
 def latency_row(case: Case, counts: Sequence[int], found: Found) -> dict[str, Any]:
-    """Returns a case's latencies, and by how much they exceed the formula at any number."""
-    each = [one for several in found[case].values() for one in several if one.formula is not None]
-    last = [one.formula for one in found[case].get(counts[-1], ()) if one.formula is not None]
-    over = [100 * (one.measured / one.formula - 1) for one in each if one.formula]
-    bound = [100 * one.words / one.formula for one in each if one.formula]
+    """Returns a case's latencies."""
     return {
-        "links": NAMES[case.links],
+        "links": case.links.upper(),
         "training": case.training,
         "scheme": case.scheme.title,
-        **{f"{n} clients, s": _mean(case, n, found, "-") for n in counts},
-        f"formula, {counts[-1]} clients, s": mean(last) if last else "-",
-        "over the formula, %": max(over, default="-"),
-        "at most, %": max(bound, default="-"),
+        **{f"{n} clients, s": _mean(case, n, found) for n in counts},
     }
 
 
@@ -106,28 +129,9 @@ def cpu_row(scheme: Scheme, counts: Sequence[int], found: Found) -> dict[str, An
     return row
 
 
-def panels(counts: Sequence[int], found: Found) -> list[Panel]:
-    """Returns a panel for each kind of links and training, with a curve for each scheme."""
-    return [
-        Panel(
-            title=f"{NAMES[links]}, training: {training}",
-            x_label="clients",
-            y_label="s",
-            x=counts,
-            curves={
-                scheme.title: [
-                    _mean(Case(links, training, scheme), n, found, math.nan) for n in counts
-                ]
-                for scheme in SCHEMES
-            },
-        )
-        for links, training in product(LINKS, TRAININGS)
-    ]
-
-
-def _mean(case: Case, clients: int, found: Found, missing: Any) -> Any:
+def _mean(case: Case, clients: int, found: Found) -> float | str:
     rounds = found[case].get(clients)
-    return mean(one.measured for one in rounds) if rounds else missing
+    return mean(one.measured for one in rounds) if rounds else "-"
 
 
 def _sample(case: Case, clients: int, rounds: Sequence[Latency]) -> dict[str, Any]:
@@ -137,7 +141,5 @@ def _sample(case: Case, clients: int, rounds: Sequence[Latency]) -> dict[str, An
         "scheme": case.scheme.title,
         "clients": clients,
         "measured, s": [one.measured for one in rounds],
-        "formula, s": [one.formula for one in rounds],
-        "words at most, s": [one.words for one in rounds],
         "CPU s": [one.cpu for one in rounds],
     }

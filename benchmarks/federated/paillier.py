@@ -3,7 +3,7 @@
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,7 +12,8 @@ import phe
 import torch
 
 import fl
-from benchmarks.tables import publish
+from benchmarks.benchmark import FEDERATED, Benchmark, Result
+from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.owners.data import load_raw
 from fl import paillier
@@ -24,7 +25,7 @@ CLIENTS = 10
 """Of the packed model and of training."""
 
 Act = Callable[[], object]
-Result = TypeVar("Result")
+Given = TypeVar("Given")
 
 
 def milliseconds(act: Act, times: int) -> float:
@@ -92,7 +93,7 @@ def cnn_updates(clients: Iterable[int]) -> dict[int, fl.Vector]:
     return {client: draws.normal(0.0, 0.05, size) for client in clients}
 
 
-def seconds(act: Callable[[], Result]) -> tuple[float, Result]:
+def seconds(act: Callable[[], Given]) -> tuple[float, Given]:
     """Returns how long a call took, and what it returned."""
     began = time.perf_counter()
     found = act()
@@ -209,6 +210,28 @@ def training_rows(data_dir: Path | None, rounds: int, records: int) -> list[dict
     return rows
 
 
+@Benchmark(
+    FEDERATED,
+    "paillier",
+    "Paillier",
+    minutes=30,
+    needs="--data-dir MNIST for its CNN",
+    results=[
+        Result(
+            "paillier-cnn",
+            "Size and time of one update of a CNN of 21,840 values, packed, and value by value "
+            "with phe.",
+            columns="key bits | library | ciphertexts | MB of an update | encryption, s | "
+            "addition of 10, s | decryption, s",
+        ),
+        Result(
+            "paillier-training",
+            "A round of ten clients, encrypted and in plaintext.",
+            columns="*",
+        ),
+        Result("paillier-operations", "Each operation on integers, beside phe's on the same key."),
+    ],
+)
 def main(
     times: Annotated[int, Option(help="Timed calls of each operation.")] = 20,
     values: Annotated[int, Option(help="Values that phe encrypts one by one.")] = 100,
@@ -217,7 +240,7 @@ def main(
     data_dir: Annotated[
         Path | None, Option(help="Folder of MNIST's files; only digits without.")
     ] = None,
-) -> None:
+) -> Iterator[Table]:
     """Paillier: the operations, a packed CNN beside phe's, training encrypted and plain."""
     operations: list[dict[str, Any]] = []
     packed: list[dict[str, Any]] = []
@@ -225,12 +248,12 @@ def main(
         private = paillier.keygen(bits, insecure_small_key=bits < 2048)
         operations += operation_rows(private, times)
         packed += [packed_row(private), phe_row(private, values)]
-    publish("paillier-operations", operations, times=times, statistic="median")
-    publish("paillier-cnn", packed, clients=CLIENTS, values=values)
+    yield Table("paillier-operations", operations, times=times, statistic="median")
+    yield Table("paillier-cnn", packed, clients=CLIENTS, values=values)
     trained = training_rows(None, rounds, records)
     if data_dir is not None:
         trained += training_rows(data_dir, rounds, records)
-    publish(
+    yield Table(
         "paillier-training",
         trained,
         clients=CLIENTS,

@@ -1,4 +1,4 @@
-"""One aggregation by clients that train first: its time on the virtual clock, and by formula."""
+"""One aggregation by clients that train first: its time on the virtual clock."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 import fl
-from benchmarks.federated.formulas import Formulas
 
 PATIENCE = 1e6
 """Seconds of the virtual clock after which parties would be taken for lost."""
@@ -21,14 +20,12 @@ class Scheme:
     Attributes:
         title: what tables call it.
         make: its aggregator.
-        value_bytes: bytes of one value in a message; None where no formula is compared.
         in_turn: whether clients act one after the other, in a random order.
         most: clients for which it can be run in a short time.
     """
 
     title: str
     make: Callable[[], fl.Aggregator]
-    value_bytes: int | None = None
     in_turn: bool = False
     most: int = 10**6
 
@@ -40,14 +37,13 @@ def _chain(point: fl.FixedPoint | None = None, chains: int = 1, edges: int = 0) 
 
 
 SCHEMES = (
-    Scheme(title="plain", make=lambda: fl.PlainAggregator(timeout=PATIENCE), value_bytes=4),
-    Scheme(title="one chain", make=_chain, value_bytes=8, in_turn=True),
-    Scheme(title="one chain, 32 bits", make=lambda: _chain(_SMALL), value_bytes=4, in_turn=True),
-    Scheme(title="4 chains", make=lambda: _chain(chains=4), value_bytes=8, in_turn=True),
+    Scheme(title="plain", make=lambda: fl.PlainAggregator(timeout=PATIENCE)),
+    Scheme(title="one chain", make=_chain, in_turn=True),
+    Scheme(title="one chain, 32 bits", make=lambda: _chain(_SMALL), in_turn=True),
+    Scheme(title="4 chains", make=lambda: _chain(chains=4), in_turn=True),
     Scheme(
         title="4 chains, 2 edge nodes",
         make=lambda: _chain(chains=4, edges=2),
-        value_bytes=8,
         in_turn=True,
     ),
     Scheme(title="masked", make=lambda: fl.MaskedAggregator(timeout=PATIENCE)),
@@ -97,16 +93,11 @@ class Latency:
 
     Attributes:
         measured: seconds of the virtual clock, which knows training and transfers alone.
-        formula: seconds by (9)-(11) of Li et al., of values alone; None without a formula.
-        words: seconds by which measured may exceed the formula: all other bytes at the rate of
-            their links, and with edge nodes their report and the server's answer.
         megabytes: sent by anybody to anybody.
         cpu: seconds of processor time of all parties, who share a process.
     """
 
     measured: float
-    formula: float | None
-    words: float
     megabytes: float
     cpu: float
 
@@ -122,24 +113,25 @@ def measure(
         training: seconds of each client.
         size: number of values of an update.
     """
+    began = time.process_time()
+    outcome = fl.InProcessTransport(network).run(machines_of(scheme, training, size))
+    cpu = time.process_time() - began
+    return Latency(
+        measured=outcome.seconds,
+        megabytes=outcome.transcript.bytes() / 1e6,
+        cpu=cpu,
+    )
+
+
+def machines_of(
+    scheme: Scheme, training: Mapping[int, float], size: int
+) -> dict[fl.Party, fl.Machine]:
+    """Returns all parties of one aggregation, whose clients train first."""
     aggregator = scheme.make()
     round = fl.Round(number=1, size=size, weights=dict.fromkeys(training, 1))
     update = np.random.default_rng(0).uniform(-1.0, 1.0, size)
-    began = time.process_time()
     machines: dict[fl.Party, fl.Machine] = {fl.SERVER: aggregator.server(round)}
     machines |= aggregator.others(round)
     for client, seconds in training.items():
         machines[client] = Trained(aggregator.client(round, client, update), seconds)
-    outcome = fl.InProcessTransport(network).run(machines)
-    cpu = time.process_time() - began
-    formula, words = None, 0.0
-    if scheme.value_bytes is not None:
-        payload = size * scheme.value_bytes
-        formula, words = Formulas(network, outcome.transcript, training, payload).seconds()
-    return Latency(
-        measured=outcome.seconds,
-        formula=formula,
-        words=words,
-        megabytes=outcome.transcript.bytes() / 1e6,
-        cpu=cpu,
-    )
+    return machines

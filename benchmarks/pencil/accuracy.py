@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.accuracy.records import folder_of
 from benchmarks.accuracy.settings import tuned
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from crypten_ext.pencil.account import Account
 from crypten_ext.pencil.commands import Cost, Learning, Rows, model_of
 from crypten_ext.pencil.files import accuracy
@@ -188,8 +188,8 @@ def _plain(case: Case, parts: Sequence[Split], classes: int, rate: float) -> lis
     return found
 
 
-def publish_accuracy(*, data: str, repeats: int) -> None:
-    """Measures and publishes all cases of a set of records.
+def accuracy_table(*, data: str, repeats: int) -> Table:
+    """Measures all cases of a set of records.
 
     Args:
         data: its name, one of `CASES`.
@@ -221,7 +221,7 @@ def publish_accuracy(*, data: str, repeats: int) -> None:
                 }
             )
     cost = CASES[data][0].cost
-    publish(
+    return Table(
         f"pencil-accuracy-{data}",
         rows,
         data=data,

@@ -1,14 +1,16 @@
 """The command `pencil`: what its training costs, or what Algorithm 3 tells one data owner."""
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from sklearn.datasets import load_digits
 
-from benchmarks.pencil.accuracy import CASES, publish_accuracy
+from benchmarks.benchmark import FEDERATED, Benchmark, Result
+from benchmarks.pencil.accuracy import CASES, accuracy_table
 from benchmarks.pencil.reused_masks import Seen, descent, recovered, seen
-from benchmarks.pencil.training import publish_training
-from benchmarks.tables import publish
+from benchmarks.pencil.training import training_table
+from benchmarks.tables import Table
 from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.ring.fixed_point import Integers
@@ -66,6 +68,36 @@ def row_of(masks: int, scalar_bits: int, *, fresh: bool) -> dict[str, Any]:
     }
 
 
+@Benchmark(
+    FEDERATED,
+    "pencil",
+    "Pencil",
+    minutes=15,
+    results=[
+        Result(
+            "pencil-training",
+            "Its training, made private, beside its own Table III.",
+            columns="task | rows | samples/h, LAN | published, LAN | samples/h, WAN | published, "
+            "WAN | MB a sample | published, MB | rounds a step | epsilon of these steps",
+        ),
+        Result(
+            r"pencil-accuracy-\w+",
+            "What its model learns by round, beside the same training in the clear.",
+            options="--accuracy",
+            columns="model | features | round | Pencil, % | in the clear, private, % | in the "
+            "clear, not private, %",
+            where="round = 1 or 2 or 4",
+        ),
+        Result(
+            "pencil-attack",
+            "**Masks that its Algorithm 3 uses again tell one data owner every weight of a model, "
+            "in seconds**; fresh masks tell nothing.",
+            options="--attack",
+            columns="masks m | masks are | bits of a scalar | steps seen | recovered, % | seconds "
+            "| time to break, published",
+        ),
+    ],
+)
 def main(
     attack: Annotated[bool, Option(help="Recover a model that reused masks hide.")] = False,
     accuracy: Annotated[bool, Option(help="What is learnt, beside training in the clear.")] = False,
@@ -79,7 +111,7 @@ def main(
     ] = None,
     batch: Annotated[int, Option(help="Records of a step, on average."), Whole(1)] = 256,
     steps: Annotated[int, Option(help="Steps that are measured, after one."), Whole(1)] = 1,
-) -> None:
+) -> Iterator[Table]:
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if attack and accuracy:
         raise ArgumentError("accuracy", accuracy, "with {attack}", code="conflict")
@@ -89,13 +121,13 @@ def main(
         if masks is not None:
             raise ArgumentError("masks", masks, "without {attack}", code="conflict")
         if accuracy:
-            publish_accuracy(data=data or "digits", repeats=5)
+            yield accuracy_table(data=data or "digits", repeats=5)
             return
-        publish_training(batch=batch, steps=steps)
+        yield training_table(batch=batch, steps=steps)
         return
     counts = masks or [*PUBLISHED]
     kinds = [(FRAC_BITS, False), (RING_BITS, False), (FRAC_BITS, True)]
-    publish(
+    yield Table(
         NAME,
         [row_of(m, bits, fresh=fresh) for m in counts for bits, fresh in kinds],
         masks=counts,

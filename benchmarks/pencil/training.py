@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.instruments.memory import peak_memory
 from benchmarks.network import Link, call, link
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from crypten_ext import pairwise
 from crypten_ext.pencil import turn
 from crypten_ext.pencil.account import Account, Budget
@@ -214,11 +214,11 @@ def row_of(
     return row, states
 
 
-def publish_training(*, batch: int, steps: int) -> None:
-    """Measures and publishes all cases."""
+def training_table(*, batch: int, steps: int) -> Table:
+    """Measures all cases."""
     sizes = {"batch": batch, "steps": steps}
     rows = [row_of(case, networks=NETWORKS, **sizes) for case in CASES]
-    publish(
+    return Table(
         NAME,
         [row for row, _ in rows],
         **sizes,

@@ -2,13 +2,14 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
+from benchmarks.benchmark import STEPS, Benchmark, Result
 from benchmarks.instruments.child_process import in_child
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from extensions.options import Option
 
 NAME = "first-step"
@@ -75,11 +76,25 @@ def _seconds(act: Callable[[], None]) -> float:
     return time.process_time() - begun
 
 
+@Benchmark(
+    STEPS,
+    "first-step",
+    "A session on ABY3 is compiled once",
+    minutes=2,
+    results=[
+        Result(
+            "first-step",
+            "What tracing a model of Keras layers takes, and then a step with another learning "
+            "rate and an evaluation of as many records as a batch expects.",
+            columns="*",
+        )
+    ],
+)
 def main(
     models: Annotated[list[str] | None, Option(name="model", help="Widths of layers.")] = None,
     records: Annotated[int, Option(help="Of each of three owners.")] = 200,
     steps: Annotated[int, Option(help="Timed after the first one.")] = 15,
-) -> None:
+) -> Iterator[Table]:
     """What the first step of a model on ABY3 costs, and each further step and evaluation."""
     rows = [
         in_child(
@@ -90,7 +105,7 @@ def main(
         )
         for model in models or MODELS
     ]
-    publish(
+    yield Table(
         NAME,
         rows,
         records=3 * records,

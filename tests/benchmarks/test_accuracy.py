@@ -28,16 +28,15 @@ CONFIG = PLAIN["digits"].config(
 @pytest.fixture
 def own_results(tmp_path, monkeypatch):
     """Results and caches are in the test's folder."""
-    for needed in ("matplotlib", "skimage"):
-        pytest.importorskip(needed)
+    pytest.importorskip("skimage")
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.mark.long
-def test_an_experiment_writes_its_table_and_its_figure(tmp_path, own_results):
+def test_an_experiment_writes_its_table(tmp_path, own_results):
     command = ["accuracy", "--data", "digits", "--experiment", "accountant", "--seeds", "2"]
-    Benchmarks.call("benchmarks", *command)
+    Benchmarks.call("benchmarks", *command, "--record")
     written = json.loads((tmp_path / "accuracy-accountant-digits.json").read_text())
     assert written["settings"]["seeds"] == [0, 1]
     assert written["settings"]["load"] >= 0.0
@@ -47,9 +46,6 @@ def test_an_experiment_writes_its_table_and_its_figure(tmp_path, own_results):
         assert row["epsilon by the paper"] > 4 * row["claimed epsilon"]
     assert paper["epsilon by the paper"] == pytest.approx(2.0, rel=1e-3)
     assert paper["accuracy, %"] < ours[-1]["accuracy, %"] - 10
-    table = (tmp_path / "accuracy-accountant-digits.md").read_text()
-    assert table == tables.markdown(written["rows"]) + "\n"
-    assert (tmp_path / "accuracy-accountant-digits.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.long
@@ -57,7 +53,7 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     command = ["accuracy", "--data", "digits", "--experiment", "secure", "--seeds", "1", "--way"]
     file, written = tmp_path / "accuracy-secure-crypten-digits.json", []
     for way in ("sufficient statistics", "whitened, open iterates"):
-        Benchmarks.call("benchmarks", *command, way)
+        Benchmarks.call("benchmarks", *command, way, "--record")
         written.append(json.loads(file.read_text()))
     (first, second) = written
     assert [row["way"] for row in second["rows"]] == 3 * [way] + 3 * ["sufficient statistics"]
@@ -68,12 +64,12 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     lacking += first["rows"]
     file.write_text(json.dumps(second | {"rows": lacking}))
     command[4] = "lacking"
-    Benchmarks.call("benchmarks", *command, way)
+    Benchmarks.call("benchmarks", *command, way, "--record")
     third = json.loads(file.read_text())
     assert [row["epsilon"] for row in third["rows"]] == pytest.approx(2 * [2, 1, 0.5], rel=1e-3)
     assert [third["rows"][0], *third["rows"][3:]] == lacking
     command[4] = "secure"
-    Benchmarks.call("benchmarks", *command, "sufficient statistics, 0.5")
+    Benchmarks.call("benchmarks", *command, "sufficient statistics, 0.5", "--record")
     fourth = json.loads(file.read_text())
     assert fourth["rows"][:-1] == third["rows"][:-1]
     assert fourth["rows"][-1]["seconds"] != third["rows"][-1]["seconds"]

@@ -21,7 +21,7 @@ def own_results(tmp_path, monkeypatch):
 def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own_results):
     for mode in ("never", "each-step"):
         options = ["--data", "wine", "--epsilon", "2", "--seeds", "2", "--open", mode]
-        Benchmarks.call("benchmarks", "defaults", *options)
+        Benchmarks.call("benchmarks", "defaults", *options, "--record")
     written = json.loads((tmp_path / "defaults.json").read_text())
     first, second = written["rows"]
     assert (first["open"], second["open"]) == ("never", "each-step")
@@ -35,7 +35,7 @@ def test_defaults_of_a_table_are_recorded_and_lines_of_others_stay(tmp_path, own
 
 def test_the_plain_copy_learns_what_the_clear_backend_learns(tmp_path, own_results):
     options = ["--data", "breast", "--epsilon", "2", "--seeds", "3", "--open", "never"]
-    Benchmarks.call("benchmarks", "defaults", *options)
+    Benchmarks.call("benchmarks", "defaults", *options, "--record")
     written = json.loads((tmp_path / "defaults.json").read_text())
     sample = written["samples"]["breast, never, 2"]
     titles = [title for title in sample["others"] if title.startswith("C 0.5, bias 0.25, lr ")]

@@ -1,15 +1,10 @@
-"""Benchmarks of statements on chains, noise and scale: what they rest on, at small size."""
+"""Benchmarks of noise and scale: what they rest on, at small size."""
 
 import os
 
-import numpy as np
 import pytest
 
-import fl
 from benchmarks.__main__ import Benchmarks
-from benchmarks.federated.chain import time_limits
-from benchmarks.federated.chain.exactness import UNIT, Jitter
-from benchmarks.federated.chain.order import WAYS, _once
 from benchmarks.federated.leakage.by_noise import _attacked
 from benchmarks.federated.leakage.images import digits
 from benchmarks.federated.scale.budgets import row
@@ -18,29 +13,6 @@ from benchmarks.federated.scale.large import Setting, perform
 from tests.helpers.refused import refused
 
 FLWR_PYTHON = os.environ.get("FLWR_PYTHON")
-
-
-@pytest.mark.parametrize("way", WAYS[:4], ids=lambda way: way.title)
-def test_processor_time_of_clients_and_server_is_counted_apart(way):
-    client, server = _once(way.aggregator(), way.mechanism(), 3, 2000)
-    assert client > 0.0
-    assert server > 0.0
-
-
-def test_fedavg_is_moved_by_half_a_unit_at_most():
-    update, round = np.zeros(1000), fl.Round(number=2, size=1000, weights={4: 1, 5: 1})
-    moved = Jitter().client(update, round, 4)
-    assert 0.45 * UNIT < np.abs(moved).max() <= UNIT / 2
-    assert not np.array_equal(moved, Jitter().client(update, round, 5))
-
-
-def test_lists_reach_as_many_as_they_let(monkeypatch):
-    monkeypatch.setattr(time_limits, "ROUNDS", 2)
-    rows = {row["lists"]: row for row in time_limits.list_rows()}
-    assert rows["everybody"]["take part, fewest"] == time_limits.CLIENTS
-    assert rows["flooding, 1 hop of a grid"]["neighbours, mean"] == 4
-    assert rows["neighbours of neighbours, a ring"]["neighbours, mean"] == 4
-    assert all(2 <= row["take part, mean"] <= time_limits.CLIENTS for row in rows.values())
 
 
 def test_noise_of_a_large_variance_hides_what_none_shows():

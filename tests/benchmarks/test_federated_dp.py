@@ -62,7 +62,7 @@ def run(data_dir, tmp_path, monkeypatch):
     def tables(*words: str) -> dict[str, list[dict]]:
         monkeypatch.setitem(running.MODELS, "mlp", pooled if words[0] == "fl-dp" else linear)
         options = ["--data-dir", str(data_dir), "--workers", "1", "--seeds", "1"]
-        Benchmarks.call("benchmarks", *words, *options)
+        Benchmarks.call("benchmarks", *words, *options, "--record")
         return {path.stem: json.loads(path.read_text())["rows"] for path in tmp_path.glob("*.json")}
 
     return tables
@@ -179,7 +179,7 @@ def test_signds_is_charged_for_every_round_and_is_less_accurate_with_a_small_eps
     assert all(r["accuracy, %"] < 50 for r in others if r["epsilon of one update"] == 1.0)
 
 
-def test_parameters_vary_one_at_a_time(run, tmp_path):
+def test_parameters_vary_one_at_a_time(run):
     (rows,) = run("fl-signds", "--part", "parameters", "--clients", "20", "--rounds", "1").values()
     usual = fl.SignDS().selection(7850)
     for row in rows:
@@ -187,8 +187,6 @@ def test_parameters_vary_one_at_a_time(run, tmp_path):
         assert changed == (row is not rows[3])
     assert [row["selected"] for row in rows[:3]] == [5, 20, 50]
     assert rows[3]["of the top k, %"] == pytest.approx(100 * usual.mean / usual.selected)
-    (figure,) = tmp_path.glob("*.png")
-    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_sizes_have_both_mechanisms_at_both_epsilons(run, monkeypatch):

@@ -76,17 +76,15 @@ def missing_python(tmp_path_factory):
 @pytest.mark.long
 def test_error_command_in_crypten(results, monkeypatch):
     monkeypatch.setitem(error.FRAC_BITS, CRYPTEN, (16,))
-    error.main(count=300, host=[CRYPTEN])
+    error.main(count=300, host=[CRYPTEN], record=True)
     rows = recorded(results, error.NAME)["rows"]
     assert len(rows) == 5
     assert_errors(rows)
-    for image in ("inverse-sqrt-error.png", "inverse-sqrt-error-logarithmic.png"):
-        assert (results / image).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.long
 def test_runtime_command_in_crypten(results):
-    runtime.main(network=["loopback"], batch=[2], host=[CRYPTEN], repeats=2)
+    runtime.main(network=["loopback"], batch=[2], host=[CRYPTEN], repeats=2, record=True)
     content = recorded(results, "inverse-sqrt-runtime-loopback")
     assert [found["rounds"] for found in content["rows"]] == [12, 20, 41, 117]
     assert_times(content, repeats=2)
@@ -95,7 +93,7 @@ def test_runtime_command_in_crypten(results):
 @needs_tensorflow
 @pytest.mark.long
 def test_error_command_in_all_hosts(results):
-    error.main(count=2000)
+    error.main(count=2000, record=True)
     rows = recorded(results, error.NAME)["rows"]
     assert {(CRYPTEN, 16), (CRYPTEN, 20), (ABY3, 16), (ABY3, 20)} <= {
         (found["host"], found["f"]) for found in rows
@@ -107,7 +105,7 @@ def test_error_command_in_all_hosts(results):
 @pytest.mark.long
 def test_runtime_command_in_all_hosts_on_a_network(results):
     try:
-        runtime.main(network=["lan"], batch=[1, 4], repeats=2)
+        runtime.main(network=["lan"], batch=[1, 4], repeats=2, record=True)
     except EmulationError as refused:
         pytest.skip(str(refused))
     content = recorded(results, "inverse-sqrt-runtime-lan")

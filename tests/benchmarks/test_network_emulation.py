@@ -317,6 +317,6 @@ def test_a_table_names_the_network_it_was_made_on(monkeypatch, tmp_path, capsys)
     network |= {"round trip ms": 40.1, "bulk Mbit/s": 88.0}
     monkeypatch.setenv(calibration.VARIABLE, json.dumps(network))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    tables.publish("table", [{"rounds": 15}], network="loopback")
+    tables.Table("table", [{"rounds": 15}], network="loopback").write(record=True)
     assert json.loads((tmp_path / "table-wan.json").read_text())["settings"]["network"] == network
     assert "measured: round trip 40.100 ms, bulk 88 Mbit/s" in capsys.readouterr().out

@@ -96,7 +96,7 @@ def test_a_sitting_keeps_what_others_measured(tmp_path, monkeypatch, capsys):
     ):
         recorded = Recorded(8, 3)
         recorded.add(model, host, found, versions)
-        recorded.publish()
+        recorded.table().write(record=True)
     content = json.loads((tmp_path / "dpsgd-models.json").read_text())
     rows = content["rows"]
     assert [(row["model"], row["step"]) for row in rows] == [

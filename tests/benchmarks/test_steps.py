@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dic
     """Returns the results of one command, by name."""
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     with redirect_stdout(io.StringIO()) as shown:
-        Benchmarks.call("benchmarks", *arguments)
+        Benchmarks.call("benchmarks", *arguments, "--record")
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
     for content in found.values():
         assert tables.markdown(content["rows"]) in shown.getvalue()
@@ -111,9 +111,11 @@ def test_samples_keep_the_day_on_which_they_were_recorded(tmp_path, monkeypatch)
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     assert tables.dates(tables.published("steps", batch=1)) == {}
     days = {"theirs": "2026-01-02"}
-    tables.publish(
-        "steps", [{"step": 1}], samples={"ours": [1.0], "theirs": [2.0]}, batch=1, recorded=days
-    )
+    samples = {"ours": [1.0], "theirs": [2.0]}
+    again = tables.Table("steps", [{"step": 1}], samples=samples, batch=1, recorded=days)
+    again.write(record=False)
+    assert tables.published("steps", batch=1) == {}
+    again.write(record=True)
     found = tables.published("steps", batch=1)
     assert tables.dates(found) == {"ours": found["recorded"], **days}
 
@@ -206,19 +208,14 @@ def test_scaling_command(tmp_path, monkeypatch):
     rows = found["dpsgd-scaling"]["rows"]
     assert len(rows) == len(KINDS) * (4 + 3)
     assert {row["rounds"] for row in rows} == {"10", "18"}
-    assert (tmp_path / "dpsgd-scaling.svg").read_text().count("CrypTen") >= 8
 
 
 @linux
 @needs_tensorflow
 @pytest.mark.long
 def test_noise_command(tmp_path, monkeypatch):
-    arguments = ["noise", "--draws", "4000", "--size", "100", "--repeats", "1"]
+    arguments = ["noise", "--size", "100", "--repeats", "1"]
     found = run(tmp_path, monkeypatch, *arguments)
-    for row in found["noise-statistics"]["rows"]:
-        assert row["draws"] == 4000
-        if "randn" not in row["noise"]:
-            assert row["chi-square p-value"] > 1e-8
     rounds = {(r["host"], r["noise"]): r["rounds"] for r in found["noise-cost"]["rows"]}
     assert rounds["CrypTen", "Protocol 2"] == 0
     assert rounds["ABY3", "Protocol 2"] == 1

@@ -154,10 +154,10 @@ def test_gradient_of_another_size_is_refused():
 
 
 @pytest.mark.long
-def test_command_has_a_row_for_every_view_and_a_figure(monkeypatch, tmp_path):
+def test_command_has_a_row_for_every_view(monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
-    fl_leakage.main(records=1, steps=8, tries=3)
+    fl_leakage.main(records=1, steps=8, tries=3, record=True)
     rows = json.loads((tmp_path / "fl-leakage-digits.json").read_text())["rows"]
     assert [(row["protection"], row["seen by"]) for row in rows] == [
         (scheme.name, who) for scheme, who in VIEWS
@@ -166,8 +166,6 @@ def test_command_has_a_row_for_every_view_and_a_figure(monkeypatch, tmp_path):
     for row in rows:
         rebuilt[row["update known"]].add(row["rebuilt"])
     assert rebuilt == {"yes": {"1 of 1"}, "no": {"0 of 1"}, "as protected": {"0 of 1"}}
-    with Image.open(tmp_path / "fl-leakage-digits.png") as figure:
-        assert figure.height > 40 * len(rows)
     with refused("data", value="mnist"):
         fl_leakage.main(data="mnist")
 

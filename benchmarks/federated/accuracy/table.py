@@ -1,4 +1,4 @@
-"""Tables and panels of curves."""
+"""Tables of curves."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,6 @@ from typing import Any
 from benchmarks.federated.accuracy.experiments import CHAIN, FEDAVG, Curve, Experiment
 from benchmarks.federated.accuracy.li2021 import LOGS, TABLE_III
 from benchmarks.federated.accuracy.published import Published, rounds_to
-from benchmarks.instruments.plots import Panel
 
 TARGETS = (80, 90, 92, 95, 98, 99)
 LOGGED: Published = {(*part, CHAIN): rounds_to(curve, TARGETS) for part, curve in LOGS.items()}
@@ -69,22 +68,3 @@ def sample(curve: Curve) -> dict[str, Any]:
         "accuracies": curve.accuracies,
         "failed": {report.number: report.failure for report in curve.history if report.failure},
     }
-
-
-def panels(curves: Sequence[Curve]) -> list[Panel]:
-    """Returns a panel for each model and partition, with a curve for each method."""
-    together: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for curve in curves:
-        one = curve.experiment
-        together.setdefault((one.model, one.partition), {})[one.method] = curve.accuracies
-    return [
-        Panel(
-            title=f"{TITLES[model]}, {TITLES[partition]}",
-            x_label="round",
-            y_label="accuracy, %",
-            x=range(1, max(map(len, ways.values())) + 1),
-            curves=ways,
-            logarithmic=False,
-        )
-        for (model, partition), ways in together.items()
-    ]

@@ -1,17 +1,15 @@
 """What an attack rebuilds of an update with noise, by the noise's variance."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import fl
-from benchmarks import tables
 from benchmarks.federated.leakage.attacked import LR, rebuild
-from benchmarks.federated.leakage.figure import draw
 from benchmarks.federated.leakage.images import Images
+from benchmarks.tables import Table
 from fl.clients import ClientRound, LocalSGD
 from fl.leakage import NO_LEAK, Reconstruction
 from fl.training.weights import get_weights
@@ -24,17 +22,16 @@ NOISES: dict[str, Draw] = {
 }
 
 
-def publish(data: str, images: Images, chosen: Sequence[int], steps: int, tries: int) -> None:
-    """Attacks noisy gradients of the chosen records; writes the table, and the figure as a .png."""
-    rows, found = [], {}
+def table(data: str, images: Images, chosen: Sequence[int], steps: int, tries: int) -> Table:
+    """Returns what attacks on noisy gradients of the chosen records rebuild."""
+    rows = []
     for kind in NOISES:
         for variance in VARIANCES:
             several = [_attacked(images, one, kind, variance, steps, tries) for one in chosen]
-            found[f"{kind}, variance {variance:g}"] = several
             rows.append(_row(data, kind, variance, images, chosen, several))
-    name = f"fl-leak-noise-{data}"
-    tables.publish(name, rows, records=list(chosen), steps=steps, tries=tries, lr=LR)
-    print(draw(Path(tables.RESULTS) / f"{name}.png", [images.x[i] for i in chosen], found))
+    return Table(
+        f"fl-leak-noise-{data}", rows, records=list(chosen), steps=steps, tries=tries, lr=LR
+    )
 
 
 def _attacked(

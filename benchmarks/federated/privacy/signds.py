@@ -1,14 +1,14 @@
 """``python -m benchmarks fl-signds``: SignDS beside federated averaging and local noise."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 
 import fl
-from benchmarks import tables
+from benchmarks.benchmark import FEDERATED, Benchmark, Chart, Result
 from benchmarks.federated.privacy.quick_noise import Local
 from benchmarks.federated.privacy.sweeps import (
     DataDir,
@@ -17,13 +17,13 @@ from benchmarks.federated.privacy.sweeps import (
     Seeds,
     Sweep,
     Workers,
-    by_round,
     final,
-    publish,
     sized,
     spent,
+    swept,
 )
 from benchmarks.federated.running import MODELS, Run, Runs, Setting, Size
+from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
 
@@ -32,8 +32,8 @@ CLIENTS = 100
 EPSILONS = {1.0: 0.03, 10.0: 0.1, 100.0: 0.3}
 """Of one update; and the bound of its norm that was chosen for local noise."""
 SHARES = (0.01, 0.05, 0.25)
-DRAWN = 0.05
-"""The share of the figure."""
+OPEN_SHARE = 0.05
+"""That of what is not private."""
 DIMENSIONS = (5, 20, 50)
 LEARNING_RATES = (0.1, 0.3, 3.0)
 SIZES = ("mlp", "2nn")
@@ -159,33 +159,22 @@ def _most_rounds(run: Run) -> int:
 def epsilon_sweep(size: Size, clients: int) -> Sweep:
     """Returns epsilon of one update and the share of the top k, beside the other mechanisms."""
     signs = [Sign(clients=clients, sign_k=k, sign_eps=e) for k in SHARES for e in EPSILONS]
-    open_sign = Sign(clients=clients, sign_k=DRAWN, private=False)
+    open_sign = Sign(clients=clients, sign_k=OPEN_SHARE, private=False)
     local = [Local(clients=clients, epsilon=e, clip=c) for e, c in EPSILONS.items()]
-    drawn: dict[str, Setting] = {"FedAvg": Setting(clients=clients)}
-    drawn["SignDS, not private"] = open_sign
-    drawn |= {f"SignDS, epsilon {s.sign_eps:g}": s for s in signs if s.sign_k == DRAWN}
-    drawn |= {f"LocalDP, epsilon {one.epsilon:g}": one for one in local}
-    return _sweep([drawn["FedAvg"], *signs, open_sign, *local], size, drawn)
+    return _sweep([Setting(clients=clients), *signs, open_sign, *local], size)
 
 
 def parameter_sweep(size: Size, clients: int) -> Sweep:
     """Returns how many dimensions are sent, and the constant, at epsilon 100."""
     dimensions = [Sign(clients=clients, sign_dim_out=h) for h in DIMENSIONS]
     rates = [Sign(clients=clients, sign_global_lr=lr) for lr in LEARNING_RATES]
-    usual = Sign(clients=clients)
-    drawn: dict[str, Setting] = {f"{one.sign_dim_out} dimensions": one for one in dimensions}
-    drawn["defaults"] = usual
-    drawn |= {f"sign_global_lr {one.sign_global_lr:g}": one for one in rates}
-    return _sweep([*dimensions, usual, *rates], size, drawn)
+    return _sweep([*dimensions, Sign(clients=clients), *rates], size)
 
 
-def _sweep(settings: list[Setting], size: Size, drawn: Mapping[str, Setting]) -> Sweep:
+def _sweep(settings: list[Setting], size: Size) -> Sweep:
     return Sweep(
         settings=settings,
         rows=lambda runs: [_row(one, runs, size) for one in settings],
-        figure=lambda runs: {title: by_round(runs[one]) for title, one in drawn.items()},
-        abscissa="round",
-        logarithmic=False,
     )
 
 
@@ -193,10 +182,7 @@ def size_sweep(size: Size, clients: int) -> Sweep:
     """Returns SignDS and local noise on a model of so many dimensions."""
     signs = [Sign(clients=clients, sign_eps=epsilon) for epsilon in BOUNDS]
     local = [Local(clients=clients, epsilon=e, clip=c) for e, some in BOUNDS.items() for c in some]
-    drawn: dict[str, Setting] = {"FedAvg": Setting(clients=clients)}
-    drawn |= {f"SignDS, epsilon {one.sign_eps:g}": one for one in signs}
-    drawn |= {f"LocalDP, epsilon {one.epsilon:g}, C {one.clip:g}": one for one in local}
-    whole = _sweep(list(drawn.values()), size, drawn)
+    whole = _sweep([Setting(clients=clients), *signs, *local], size)
     number = {"dimensions": parameters(size.model)}
     return replace(whole, rows=lambda runs: [number | row for row in whole.rows(runs)])
 
@@ -209,6 +195,40 @@ BYTES, SIZE = "bytes", "size"
 PARTS = (*SWEEPS, BYTES, SIZE)
 
 
+@Benchmark(
+    FEDERATED,
+    "fl-signds",
+    "SignDS",
+    minutes=25,
+    needs="MNIST in PEA_DATA",
+    results=[
+        Result(
+            "fl-signds-epsilon.*",
+            "Beside LocalDP and federated averaging, by epsilon of one update.",
+            options="--part epsilon",
+            chart=Chart(
+                of="fl-signds-epsilon",
+                labels=("mechanism", "epsilon of one update", "sign_k"),
+                values=("accuracy, %",),
+            ),
+        ),
+        Result(
+            "fl-signds-parameters.*",
+            "By the number of dimensions sent and by the constant sent for them.",
+            options="--part parameters",
+        ),
+        Result(
+            "fl-signds-size-.*",
+            "Beside noise of each client, by the size of the model.",
+            options="--part size",
+        ),
+        Result(
+            "fl-signds-bytes",
+            "What a client sends of an update, beside what its dimensions alone would be.",
+            options="--part bytes",
+        ),
+    ],
+)
 def main(
     data_dir: DataDir = None,
     part: Annotated[
@@ -221,7 +241,7 @@ def main(
     full: Full = False,
     seeds: Seeds = 3,
     workers: Workers = 2,
-) -> None:
+) -> Iterator[Table]:
     """SignDS on MNIST by epsilon, parameters and size, beside FedAvg and LocalDP, and its bytes."""
     picked = part or PARTS
     size, suffix = sized(USUAL, full, rounds)
@@ -234,10 +254,10 @@ def main(
     }
     if BYTES in picked:
         rows = [row for name in COUNTED for row in bytes_rows(parameters(name))]
-        tables.publish("fl-signds-bytes", rows, clients=SENDERS)
+        yield Table("fl-signds-bytes", rows, clients=SENDERS)
     if sweeps:
-        publish(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)
+        yield from swept(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)
     for name in SIZES if SIZE in picked else ():
         of_model = replace(size, model=name)
         sweep = {f"fl-signds-size-{name}{suffix}": size_sweep(of_model, clients)}
-        publish(sweep, of_model, data_dir=data_dir, seeds=seeds, workers=workers)
+        yield from swept(sweep, of_model, data_dir=data_dir, seeds=seeds, workers=workers)

@@ -1,16 +1,15 @@
-"""The parts of a benchmark on federated learning: their runs, tables and figures."""
+"""The parts of a benchmark on federated learning: their runs and tables."""
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from benchmarks import tables
-from benchmarks.accuracy.publishing import Line, lines
 from benchmarks.accuracy.runs import summary
 from benchmarks.federated.running import DELTA, FRACTION, PAPERS, Run, Runs, Setting, Size, perform
+from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole
 
@@ -25,31 +24,25 @@ Workers = Annotated[int, Option(help="Processes; 1: this one alone."), Whole(1)]
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A part of a benchmark, with a table and a figure of its own.
+    """A part of a benchmark, with a table of its own.
 
     Attributes:
         settings: of its runs.
         rows: the table, from those runs.
-        figure: the lines by title, from them.
-        abscissa: of the lines.
-        logarithmic: whether that axis is.
     """
 
     settings: Sequence[Setting]
     rows: Callable[[Runs], list[dict[str, Any]]]
-    figure: Callable[[Runs], Mapping[str, Line]]
-    abscissa: str
-    logarithmic: bool = True
 
 
-def publish(
+def swept(
     sweeps: Mapping[str, Sweep], size: Size, *, data_dir: Path | None, seeds: int, workers: int
-) -> None:
-    """Makes all runs, and writes each sweep's table and figure under its name."""
+) -> Iterator[Table]:
+    """Makes all runs, and yields each sweep's table under its name."""
     every = [one for sweep in sweeps.values() for one in sweep.settings]
     runs = perform(every, size, data_dir=data_dir, seeds=seeds, workers=workers)
     for name, sweep in sweeps.items():
-        tables.publish(
+        yield Table(
             name,
             sweep.rows(runs),
             samples=[
@@ -65,7 +58,6 @@ def publish(
             workers=workers,
             load=os.getloadavg()[0],
         )
-        lines(name, sweep.figure(runs), sweep.abscissa, logarithmic=sweep.logarithmic)
 
 
 def sized(usual: Size, full: bool, rounds: int | None) -> tuple[Size, str]:
@@ -86,20 +78,3 @@ def spent(runs: Sequence[Run], accountant: str = "pld") -> float | str:
 def final(runs: Sequence[Run]) -> dict[str, Any]:
     """Returns the columns on the accuracy after the last round."""
     return summary([run.accuracies[-1] for run in runs]) | {"runs": len(runs)}
-
-
-def by_round(runs: Sequence[Run]) -> Line:
-    """Returns rounds, mean accuracies and their standard deviations."""
-    accuracies = zip(*(run.accuracies for run in runs), strict=True)
-    return _line(dict(enumerate(accuracies, start=1)))
-
-
-def by_abscissa(points: Mapping[float, Sequence[Run]]) -> Line:
-    """Returns abscissas in their order, mean final accuracies and their standard deviations."""
-    return _line({x: [run.accuracies[-1] for run in points[x]] for x in sorted(points)})
-
-
-def _line(accuracies: Mapping[float, Sequence[float]]) -> Line:
-    found = [summary(values) for values in accuracies.values()]
-    means, spreads = ([one[name] for one in found] for name in found[0])
-    return list(accuracies), means, spreads

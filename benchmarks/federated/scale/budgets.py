@@ -1,11 +1,13 @@
 """``python -m benchmarks fl-budgets``: what one large round takes of a client and of the server."""
 
 import os
+from collections.abc import Iterator
 from statistics import mean
 from typing import Annotated, Any, get_args
 
+from benchmarks.benchmark import FEDERATED, Benchmark, Result
 from benchmarks.federated.scale.large import BITS, Done, Setting, perform
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
 from fl.masked.sparse.degrees import Against
@@ -14,6 +16,23 @@ CLIENTS, VALUES = 1000, 1_000_000
 SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
 
 
+@Benchmark(
+    FEDERATED,
+    "fl-budgets",
+    "A thousand clients of a million values",
+    minutes=25,
+    needs="16 GiB of memory",
+    results=[
+        Result(
+            "fl-budgets-(curious|lying)-.*",
+            "Clients are made anew for each message; the server is a process of its own, and "
+            "`before` what Python, torch and the keys take. Bytes beyond the values do not depend "
+            "on how many there are.",
+            columns="server | corrupt, % | lost, % | in the sum | client, CPU s | kB beyond "
+            "values | server, CPU s | server, MB before | server, MB at most",
+        )
+    ],
+)
 def main(
     clients: Annotated[int, Option(help="Of the round."), Whole(3)] = CLIENTS,
     values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
@@ -22,7 +41,7 @@ def main(
     ] = "curious",
     corrupt: Annotated[float, Option(help="Share that may side with the server.")] = 0.1,
     dropping: Annotated[float, Option(help="Share that may be lost, and is.")] = 0.2,
-) -> None:
+) -> Iterator[Table]:
     """Processor time and bytes of clients, and time and memory of the server, in one large round.
 
     All clients are real, with values and checks of their own, and made anew for every message, as
@@ -38,7 +57,7 @@ def main(
     name = f"fl-budgets-{against}-{100 * corrupt:g}-{100 * dropping:g}"
     name += "" if clients == CLIENTS else f"-{clients}-clients"
     name += "" if values == VALUES else f"-{values}-values"
-    publish(name, [row(setting, perform(setting))], load=os.getloadavg()[0])
+    yield Table(name, [row(setting, perform(setting))], load=os.getloadavg()[0])
 
 
 def row(setting: Setting, done: Done) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What sharing takes from a model's accuracy: the same seeds in the clear and on shares."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from benchmarks.accuracy.records import dealt
 from benchmarks.accuracy.settings import PARTIES
 from benchmarks.instruments.hosts import ABY3, CRYPTEN
 from benchmarks.steps.model_step import CLASSES, MODELS, PIXELS
-from benchmarks.tables import publish, published
+from benchmarks.tables import Table, published
 from extensions.cli import console
 from extensions.owners.data import Split, find_folder, load_raw, write_parts
 from extensions.owners.origin import FeatureExtraction
@@ -96,8 +96,8 @@ def row_of(
     }
 
 
-def publish_accuracy(models: Sequence[str], hosts: Sequence[str]) -> None:
-    """Writes the table anew with each row; what is not measured stays as it was recorded.
+def accuracy_tables(models: Sequence[str], hosts: Sequence[str]) -> Iterator[Table]:
+    """Yields the table anew with each row; what is not measured stays as it was recorded.
 
     Args:
         models: of `MODELS`.
@@ -115,7 +115,7 @@ def publish_accuracy(models: Sequence[str], hosts: Sequence[str]) -> None:
         for host in hosts:
             rows[model, host] = row_of(model, host, parts, in_the_clear)
             recorded[f"{model}, {host}"] = datetime.now(UTC).date().isoformat()
-            publish(
+            yield Table(
                 NAME,
                 [rows[key] for key in ((m, h) for m in MODELS for h in BACKENDS) if key in rows],
                 data=DATA,

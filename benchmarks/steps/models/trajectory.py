@@ -17,7 +17,7 @@ from benchmarks.accuracy.settings import PARTIES
 from benchmarks.instruments.rounding import Again, keep_coins
 from benchmarks.instruments.trajectories import trajectory
 from benchmarks.steps.models.same_seeds import DATA, NORM, SEED, flat_model, images
-from benchmarks.tables import publish
+from benchmarks.tables import Table
 from extensions.owners.data import Split, write_parts
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.pea import public_start
@@ -102,8 +102,8 @@ def rows_of(
     return rows
 
 
-def publish_trajectory() -> None:
-    """Writes how far the secure run is from the one in the clear.
+def trajectory_table() -> Table:
+    """Returns how far the secure run is from the one in the clear.
 
     Raises:
         ArgumentError: the data set is not here.
@@ -128,7 +128,7 @@ def publish_trajectory() -> None:
             coins=coins,
         )
         rows = beside_the_clear(config, parts, secure, coins, SHOWN)
-    publish(NAME, rows, data=DATA, parties=PARTIES, seed=SEED, **SETTINGS)
+    return Table(NAME, rows, data=DATA, parties=PARTIES, seed=SEED, **SETTINGS)
 
 
 def beside_the_clear(

@@ -1,1 +1,0 @@
-"""What Protocol 2 draws, and what it costs."""
