@@ -6,6 +6,7 @@ checks all of a dataclass. What is not in range is an `ArgumentError` whose rule
 
 import functools
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from numbers import Complex, Integral, Real
 from types import NoneType, UnionType
@@ -124,7 +125,7 @@ class OneOf(Rule):
     """
 
     code: ClassVar[str] = "choice"
-    names: tuple[Any, ...]
+    names: Collection[Any]
 
     def holds(self, value: Any) -> bool:
         """Whether the value is one of them."""
@@ -132,7 +133,7 @@ class OneOf(Rule):
 
     def __str__(self) -> str:
         if len(self.names) == 1:
-            return repr(self.names[0])
+            return repr(*self.names)
         return f"one of {', '.join(map(str, self.names))}"
 
 

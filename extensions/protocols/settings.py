@@ -17,6 +17,8 @@ from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, LEAST_RATE, MOM
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting
 from extensions.protocols.noise import Noise
 from extensions.protocols.polynomial import MINIMAX
+from extensions.protocols.updates import RULES
+from extensions.protocols.updates.adam import BETA_BITS, EPS, FLOOR
 from extensions.ring.fixed_point import MAX_FRAC_BITS, MIN_FRAC_BITS
 from extensions.rules import (
     NOT_NEGATIVE,
@@ -24,6 +26,7 @@ from extensions.rules import (
     POSITIVE,
     Between,
     Each,
+    OneOf,
     Whole,
     check_fields,
     one_of,
@@ -32,18 +35,12 @@ from extensions.rules import (
 Opening = Literal["never", "each-step"]
 Method = Literal["pea", "statistics"]
 RateSchedule = Literal["constant", "linear", "cosine"]
-Optimizer = Literal["sgd", "adam"]
 Init = str
 
 TRAINING = "training"
 """Name in ledgers of the joint steps, to whose noise all parties contribute."""
 SHARE = 0.15
 """Of the budget, 1 / sigma^2, that whitening takes."""
-BETA_BITS = 10
-FLOOR = 2.0**-4
-"""Least second moment of DPAdam, in units of the noise's variance."""
-EPS = 2.0**-8
-"""Of Adam without noise, the root of the least second moment."""
 MOST_BIAS_BITS = 8
 MAX_PARTIES = 64
 
@@ -160,7 +157,7 @@ class Descent:
     lr: Annotated[float, RATE] = 10.0
     lr_schedule: RateSchedule = "constant"
     momentum: Annotated[float, MOMENTUM] = 0.0
-    optimizer: Optimizer = "sgd"
+    optimizer: Annotated[str, OneOf(RULES)] = "sgd"
     beta1: Annotated[float, Between(0.0, _MOST_BETA, words="in 0..0.999")] = 0.9
     beta2: Annotated[float, Between(0.5, _MOST_BETA, words="in 0.5..0.999")] = 0.999
     adam_floor: Annotated[float, ADAM_FLOOR] = FLOOR

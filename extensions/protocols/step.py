@@ -9,7 +9,7 @@ computes on what a host's ring gives it:
 
 A run (`extensions.protocols.pea`) has a host compile `sampled`, which draws the rows too. Scripts
 of CrypTen and models of Keras have gradients, shares and integers of their own, and use its `rule`
-(`extensions.protocols.optimizer.RULES`).
+(`extensions.protocols.updates.RULES`).
 """
 
 from collections.abc import Sequence
@@ -26,15 +26,14 @@ from extensions.protocols.drift import with_largest_rate
 from extensions.protocols.host import Batch, Host, Placed
 from extensions.protocols.optimizer import (
     Mean,
-    Rule,
     State,
     largest_weight,
     multipliers,
     network_of,
     plan_of,
-    rule_for,
 )
 from extensions.protocols.settings import Training
+from extensions.protocols.updates import UpdateRule, rule_for
 from extensions.ring.interface import Ring
 
 
@@ -51,7 +50,7 @@ class Step:
 
     config: Training
     network: Network
-    rule: Rule
+    rule: UpdateRule
     mean: Mean
 
     @classmethod
@@ -66,7 +65,7 @@ class Step:
         network = network_of(config, records.features)
         rows = sum(records.rows(config))
 
-        def made(lr: float) -> tuple[Rule, Mean]:
+        def made(lr: float) -> tuple[UpdateRule, Mean]:
             plan = plan_of(config, network, rows, expected, lr)
             largest = largest_weight(config, network, plan)
             mean = Mean.over(config.average, config.steps, plan.frac_bits, largest)
@@ -107,7 +106,7 @@ class Step:
         return clipped_sums(ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
 
     def after(self, ring: Ring, noisy: Sums, state: State, public: Sequence[Any]) -> State:
-        """Returns the state after a step by noisy sums; see `Rule.after`.
+        """Returns the state after a step by noisy sums; see `UpdateRule.after`.
 
         Args:
             ring: the host.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.protocols.optimizer.adam import EPS
+from extensions.protocols.updates.adam import EPS
 from tests.conftest import Pools
 from tests.crypten_ext.test_optim import CLASSES, DELTA, FEATURES, RATE, RECORDS, SEED, records
 

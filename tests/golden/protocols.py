@@ -11,7 +11,7 @@ from extensions.network.tally import cells
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
-from extensions.protocols.optimizer.adam import AdamPlan
+from extensions.protocols.updates.adam import AdamPlan
 from tests.helpers.strategies import MODELS, plan_of
 
 N, ROWS, FEATURES, CLASSES = 10, 8, 6, 4

@@ -9,9 +9,9 @@ from extensions.network.layers import parameter_norm
 from extensions.network.spec import ModelSpec
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.initialization import MAX_NORM
-from extensions.protocols.optimizer.rules import rule_for
 from extensions.protocols.optimizer.schedule import multipliers
 from extensions.protocols.settings import Training
+from extensions.protocols.updates import rule_for
 
 
 def network_of(config: Training, features: int) -> Network:

@@ -10,8 +10,8 @@ from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.host import Host, flat, pairs
-from extensions.protocols.optimizer.rules import VELOCITY, Kept, rule_for
 from extensions.protocols.settings import Training
+from extensions.protocols.updates import VELOCITY, Kept, rule_for
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 

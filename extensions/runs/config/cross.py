@@ -13,6 +13,7 @@ from extensions.pairwise import MOST_PARTIES
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, most_norm
 from extensions.protocols.initialization import AVERAGING, STRATEGIES
 from extensions.protocols.settings import MAX_PARTIES
+from extensions.protocols.updates import RULES as OPTIMIZERS
 from extensions.ring.fixed_point import SAFE_BITS
 from extensions.rules import Between, Rule, Whole, one_of
 from extensions.runs.config.defaults import follows_noise
@@ -143,6 +144,10 @@ def _part_of_epsilon(config: Stated) -> Rule:
     return Between(0.0, config.epsilon, below=True, words=words)
 
 
+def _without_optimizer(name: str) -> When:
+    return When(lambda c: c.optimizer != name, f"without {{optimizer={name}}}")
+
+
 def _spec(config: Stated) -> ModelSpec:
     return ModelSpec.parse(config.model, 1, config.classes)
 
@@ -160,8 +165,6 @@ CLASSES = When(lambda c: c.loss not in SQUARED and not OF_SCHEMA.holds(c))
 SOFTMAX = When(lambda c: c.loss == "softmax", "with {loss=softmax}")
 WEIGHTED = When(lambda c: c.class_weights is not None, "with {class_weights}")
 NOT_TWO = When(lambda c: c.classes != 2, "except with two classes")
-ADAM = When(lambda c: c.optimizer == "adam", "with {optimizer=adam}")
-NO_ADAM = When(lambda c: c.optimizer != "adam", "without {optimizer=adam}")
 IMAGES = When(lambda c: _spec(c).takes_images, "with a model of images")
 DEEP = When(lambda c: _spec(c).starts_randomly(None), "with a model with hidden layers")
 FROM_ZERO = When(lambda c: c.init == "zero")
@@ -234,8 +237,11 @@ RULES: tuple[Cross, ...] = (
         *(ALWAYS, "max_weight_norm"),
         Between(DEFAULT_WEIGHT_NORM, MAX_WEIGHT_NORM, words="in 400..16384"),
     ),
-    Cross(ADAM, "momentum", "out", "It is {beta1}."),
-    *(Cross(NO_ADAM, name, "out") for name in ("beta1", "beta2", "adam_floor")),
+    *(
+        Cross(_without_optimizer(optimizer), name, "out")
+        for optimizer, rule in OPTIMIZERS.items()
+        for name in rule.settings
+    ),
     Cross(IMAGES, "features", one_of(("raw",)), "Its windows are taken of images."),
     Cross(IMAGES, "whiten", "out", "Its windows are taken of images."),
     Cross(STARTED, "init", _Start()),

@@ -20,7 +20,7 @@ from extensions.protocols import inverse_sqrt as one_hot
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
-from extensions.protocols.optimizer.adam import AdamPlan, Moments, adam_step
+from extensions.protocols.updates.adam import AdamPlan, Moments, adam_step
 from extensions.ring.interface import Ring, Share
 
 Shares = list[Share]

@@ -13,8 +13,8 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import network_of, plan_of
-from extensions.protocols.optimizer.adam import EPS, AdamPlan, Betas, Moments, adam_step
 from extensions.protocols.settings import ScriptTraining
+from extensions.protocols.updates.adam import EPS, AdamPlan, Betas, Moments, adam_step
 from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import decode
 from extensions.runs.config import TrainConfig

@@ -17,7 +17,6 @@ from extensions.privacy.sampling import check_records
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
 from extensions.protocols.optimizer import (
     TOTAL,
-    Descent,
     Mean,
     State,
     iterates,
@@ -26,6 +25,7 @@ from extensions.protocols.optimizer import (
     network_of,
     plan_of,
 )
+from extensions.protocols.updates import SGDRule
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import SAFE_BITS, decode, encode
 from extensions.runs.config import TrainConfig
@@ -113,7 +113,7 @@ def test_rates_fall_to_nothing_after_the_last_step():
     first, exponent = plan.step_ratio
     for steps in (1, 25, 4000):
         rates = multipliers("cosine", steps)
-        found = [Descent(plan).public(1, rate)[0] for rate in rates]
+        found = [SGDRule(plan).public(1, rate)[0] for rate in rates]
         assert found[0] == first
         assert min(found) >= 1
         wanted = np.array(multipliers("cosine", steps)) * 0.31 / plan.expected_batch_size

@@ -7,19 +7,27 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.privacy.gaussian_table import TAIL
+from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of, trained_of
 from extensions.protocols.dpsgd_plan import LEARNING_RATE_BITS, PLAIN_NORM, StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
-from extensions.protocols.settings import BETA_BITS, EPS, FLOOR
+from extensions.protocols.updates.rule import Kept
 from extensions.ring.fixed_point import SAFE_BITS
 from extensions.ring.interface import Ring, Share
 
+FIRST, SECOND = "first_moment", "second_moment"
+"""The means of gradients and of their squares, in units of the noise."""
+BETA_BITS = 10
+FLOOR = 2.0**-4
+"""Least second moment, in units of the noise's variance."""
+EPS = 2.0**-8
+"""Without noise, the root of the least second moment."""
 RATE_BITS = 14
 """Of the largest numerator: early ones may be 32 times smaller."""
 
@@ -340,3 +348,64 @@ def _apart(share: Share, shapes: Sequence[Sequence[int]]) -> list[Share]:
         share[start:end].reshape(*shape)
         for (start, end), shape in zip(itertools.pairwise(starts), shapes, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class AdamRule:
+    """Adam's steps by both moments; see `adam_step`.
+
+    Attributes:
+        moving: the public constants.
+    """
+
+    settings: ClassVar[Sequence[str]] = ("beta1", "beta2", "adam_floor")
+    moving: AdamPlan
+
+    @property
+    def plan(self) -> StepPlan:
+        """Of the sums."""
+        return self.moving.step
+
+    @property
+    def fixed(self) -> "AdamRule":
+        """The same without the learning rate, and without what is in the public integers."""
+        expected = 1.0 if self.moving.noisy else self.plan.expected_batch_size
+        step = replace(self.plan, learning_rate=1.0, expected_batch_size=expected)
+        return AdamRule(replace(self.moving, step=step))
+
+    @classmethod
+    def names_of(cls, config: Any) -> Sequence[str]:
+        """Returns both moments."""
+        return [FIRST, SECOND]
+
+    @classmethod
+    def of(cls, config: Any, plan: StepPlan) -> "AdamRule":
+        """Returns the rule behind sums of that plan.
+
+        Raises:
+            ArgumentError: its constants do not fit the ring.
+        """
+        betas = Betas(config.beta1, config.beta2)
+        return cls(AdamPlan(step=plan, betas=betas, floor=config.adam_floor, eps=config.least_root))
+
+    def moved(self, rates: Sequence[float]) -> float:
+        """Returns a bound of the norm by which steps move all weights together."""
+        return self.moving.moved(rates)
+
+    def public(self, number: int, rate: float = 1.0, last: int | None = None) -> list[int]:
+        """Returns the integers of `AdamStep`."""
+        return [*self.moving.public(number, rate)]
+
+    def last(self, public: Sequence[int]) -> int | None:
+        """Returns None: steps depend on their number alone."""
+        return None
+
+    def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
+        """Returns the updates, and both moments."""
+        plan = self.plan
+        before = Moments(*(trained_of(kept[name], plan) for name in (FIRST, SECOND)))
+        moved, after = adam_step(
+            ring, parts_of(sums), before, self.moving, public, input_bits(plan)
+        )
+        found = {FIRST: paired(after.first, plan), SECOND: paired(after.second, plan)}
+        return paired(moved, plan), found
