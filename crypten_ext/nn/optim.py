@@ -10,7 +10,8 @@ from extensions.privacy.randomness import hidden_multiplier
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
 from extensions.protocols.noise import NoiseShares
 from extensions.protocols.optimizer.sample import SampleFacts
-from extensions.protocols.settings import ADAM_FLOOR, EPS, FLOOR, ScriptTraining
+from extensions.protocols.settings import ADAM_FLOOR, ScriptTraining
+from extensions.protocols.updates.adam import EPS, FLOOR
 from extensions.ring.interface import NoiseSource
 
 
@@ -215,7 +216,7 @@ class DPAdam(DPSGD):
         19 rounds a step more than `DPSGD`, and 23 words or so of each party for every weight.
 
     Source:
-        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.optimizer.AdamPlan`).
+        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamPlan`).
 
     Raises:
         ArgumentError: as `DPSGD`; betas out of range, or momentum.

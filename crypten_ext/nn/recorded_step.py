@@ -28,9 +28,9 @@ from extensions.protocols.drift import (
     with_largest_rate,
     within_initial_bound,
 )
-from extensions.protocols.optimizer import Rule, rule_for
 from extensions.protocols.optimizer.sample import InTurn, SampleFacts
 from extensions.protocols.settings import ScriptTraining
+from extensions.protocols.updates import UpdateRule, rule_for
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
@@ -179,7 +179,7 @@ class RecordedStep(crypten.optim.Optimizer):
             ways=tuple(rule.plan.ways),
         )
 
-    def _next(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> Rule:
+    def _next(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> UpdateRule:
         """Returns the rule of the next step with a learning rate."""
         rule, steps = self._rule(ring, recorded, lr), self._settings.steps
         if self._steps == 0 and steps is not None:
@@ -319,7 +319,7 @@ class RecordedStep(crypten.optim.Optimizer):
                 )
         return now
 
-    def _rule(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> Rule:
+    def _rule(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> UpdateRule:
         return _rule_of(self._settings, *self._bounds(ring, recorded), lr)
 
     def _bounds(self, ring: CrypTenRing, recorded: BackwardPass) -> tuple[Any, ...]:
@@ -348,7 +348,7 @@ def _rule_of(
     rows: int,
     expected: float,
     lr: float,
-) -> Rule:
+) -> UpdateRule:
     """Returns what steps make of their sums, whose bounds are proven once."""
     plan = StepPlan.of(
         settings,

@@ -21,7 +21,7 @@ class Beside:
 
     Args:
         model: encrypted.
-        names: of what there is (`extensions.protocols.optimizer.rules`).
+        names: of what there is (`extensions.protocols.updates`).
     """
 
     def __init__(self, model: Any, names: Sequence[str]) -> None:
