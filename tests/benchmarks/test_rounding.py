@@ -5,9 +5,9 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from benchmarks.instruments.rounding import Again
 from extensions.ring.clear import ClearRing
 from tests.conftest import Pools
+from tests.helpers.trajectories import Again
 
 SHIFTS = (16, 0, 3, 40)
 

@@ -15,8 +15,8 @@ from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
 from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
-from benchmarks.steps.models import same_seeds, trajectory
-from benchmarks.steps.models.command import OPACUS, Recorded, main, table
+from benchmarks.steps.models import same_seeds
+from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
 from extensions.network.passes import forward
@@ -28,7 +28,7 @@ from extensions.ring.fixed_point import decode, encode
 from tests.benchmarks.test_steps import linux
 from tests.extensions.network.test_stages import networks
 from tests.helpers.bars import bars
-from tests.helpers.refused import refused
+from tests.helpers.trajectories import rows_of
 
 F, ROWS = 16, 6
 SPU_PYTHON = os.environ.get("SPU_PYTHON")
@@ -126,19 +126,13 @@ def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
     assert np.median(np.abs(others - found)) > 100
 
 
-@pytest.mark.parametrize("given", [{"model": ["MLP"]}, {"host": ["ABY3"]}])
-def test_a_trajectory_is_of_one_model_on_one_host(given):
-    with refused(next(iter(given)), "conflict"):
-        main(trajectory=True, **given)
-
-
 def test_rows_of_a_trajectory_tell_coins_apart():
     """A run that leaves by 3 ulps in its first step, and by one more in its third."""
     start, clear = [np.zeros((2, 2))], [[np.full((2, 2), 100.0 * t)] for t in (1, 2, 3, 4)]
     left = np.array([[3.0, 0.0], [0.0, 0.0]])
     secure = [[model + (left if t < 3 else left + 1)] for t, (model,) in enumerate(clear, start=1)]
     alike = [clear[0], secure[1], [secure[2][0] - 1], secure[3]]
-    first, last = trajectory.rows_of(start, secure, clear, alike, every=2)
+    first, last = rows_of(start, secure, clear, alike, every=2)
     assert first == {
         "step": 2,
         "farthest by the same coins, ulps": 3,
@@ -152,7 +146,7 @@ def test_rows_of_a_trajectory_tell_coins_apart():
         1,
         4,
     )
-    (once,) = trajectory.rows_of(start, secure[:1], clear[:1], alike[:1], every=1)
+    (once,) = rows_of(start, secure[:1], clear[:1], alike[:1], every=1)
     assert once["within 2 ulps a step by others, %"] == 75.0
 
 

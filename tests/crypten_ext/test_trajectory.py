@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks.steps.models.same_seeds import flat_model
-from benchmarks.steps.models.trajectory import beside_the_clear
 from extensions.owners.data import write_parts
 from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
 from tests.helpers.bars import bars
+from tests.helpers.trajectories import beside_the_clear
 
 PARTIES, RECORDS, SIDE, STEPS = 3, 30, 16, 30
 CONFIG = TrainConfig(
@@ -43,7 +43,7 @@ def test_thirty_steps_of_a_cnn_are_those_in_the_clear(pools: Pools, tmp_path: Pa
     coins = tmp_path / "coins"
     first, *others = pools.run(
         PARTIES,
-        "benchmarks.steps.models.trajectory:in_crypten",
+        "tests.helpers.trajectories:in_crypten",
         config=CONFIG,
         files=write_parts(parts, tmp_path),
         steps=STEPS,

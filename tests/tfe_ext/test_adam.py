@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.instruments.trajectories import trajectory
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.gaussian_table import failure_bound
 from extensions.privacy.randomness import InsecureSeededSource
@@ -14,6 +13,7 @@ from extensions.protocols.optimizer import multipliers
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from tests.helpers.trajectories import trajectory
 from tests.tfe_ext.test_keras import (
     CLASSES,
     COSTS,

@@ -18,9 +18,7 @@ from benchmarks.steps.hosts import Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
 from benchmarks.steps.model_step import MODELS
 from benchmarks.steps.models.same_seeds import BACKENDS, accuracy_tables
-from benchmarks.steps.models.trajectory import trajectory_table
 from benchmarks.tables import Table, published
-from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.rules import one_of
 
@@ -95,16 +93,10 @@ def table(samples: dict[str, dict[str, Found]]) -> list[dict[str, Any]]:
             "--delta 1e-5 --sample-rate 0.04 --steps 500 --lr 5 --lr-schedule linear "
             "--max-grad-norm 1 --max-feature-norm 14 --max-weight-norm 10000 --frac-bits 16 "
             "--physical-rows 300`, whose settings were tried on these images before, which "
-            "epsilon does not count.",
+            "epsilon does not count. **A run on shares is the run in the clear, bit for bit, once "
+            "both toss the same coins** for a truncation: tests hold that.",
             options="--accuracy",
             columns="*",
-        ),
-        Result(
-            "dpsgd-models-trajectory",
-            "**A run on shares is the run in the clear, bit for bit, once both toss the same "
-            "coins**: a truncation rounds by the low bits of a uniform word that is opened. By "
-            "other coins the CNN's two runs part, and come closer again.",
-            options="--trajectory",
         ),
     ],
 )
@@ -132,13 +124,6 @@ def main(
             "the same seeds; an hour and a half."
         ),
     ] = False,
-    trajectory: Annotated[
-        bool,
-        Option(
-            help="Compare the first steps of the CNN's run on MNIST with those in the clear "
-            "instead, weight by weight; half an hour."
-        ),
-    ] = False,
 ) -> Iterator[Table]:
     """One step of models with hidden layers on three parties' shares: rounds, bytes and time.
 
@@ -148,15 +133,9 @@ def main(
     models, hosts = model or list(MODELS), host or list(BACKENDS if accuracy else HOSTS)
     for name in hosts:
         one_of(BACKENDS if accuracy else HOSTS).check("host", name)
-    for option, given in {"model": model, "host": host}.items():
-        if trajectory and given:
-            rule = "with {trajectory}, which is of the CNN on CrypTen"
-            raise ArgumentError(option, given[0], rule, code="conflict")
     if accuracy:
         yield from accuracy_tables(models, hosts)
-    if trajectory:
-        yield trajectory_table()
-    if not (accuracy or trajectory):
+    else:
         yield from _costs(models, hosts, batch, steps, spu_python, opacus_python)
 
 

@@ -6,10 +6,10 @@ from io import BytesIO
 import numpy as np
 import torch
 
-from benchmarks.instruments.rounding import keep_coins
 from crypten_ext.processes.worker import Context
 from crypten_ext.registry import enable
 from crypten_ext.ring.crypten_ring import CrypTenRing
+from tests.helpers.trajectories import keep_coins
 
 import crypten
 

@@ -1,53 +1,34 @@
-"""Where the steps of a convolutional network's run go, on CrypTen beside the clear ring.
+"""The model after every step of a run, on whichever host, beside the same run in the clear.
 
-A truncation rounds up or down by a coin. The clear ring makes the run twice: by coins of its own,
-and by those of the run on shares, whose every weight it must meet then.
+A truncation rounds up or down by a coin. The clear ring makes a run twice: by coins of its own, and
+by those of the run on shares, whose every weight it must meet then.
 """
 
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from benchmarks.accuracy.records import dealt
-from benchmarks.accuracy.settings import PARTIES
-from benchmarks.instruments.rounding import Again, keep_coins
-from benchmarks.instruments.trajectories import trajectory
-from benchmarks.steps.models.same_seeds import DATA, NORM, SEED, flat_model, images
-from benchmarks.tables import Table
-from extensions.owners.data import Split, write_parts
+from benchmarks.steps.models.same_seeds import flat_model
+from extensions.owners.data import Split
+from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols import pea
+from extensions.protocols.announcement import announce
+from extensions.protocols.host import Host, share_public
+from extensions.protocols.optimizer import State
 from extensions.protocols.pea import public_start
+from extensions.protocols.settings import Training
 from extensions.ring.clear import Coins
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import settled
 from extensions.runs.options import RunOptions
 from extensions.runs.owned import checked_records
 
-NAME = "dpsgd-models-trajectory"
-STEPS, SHOWN, TIMEOUT = 30, 5, 3 * 3600.0
-"""Steps that are made, of how many one is shown, and seconds that they may take."""
-SETTINGS: dict[str, Any] = {
-    "model": "cnn",
-    "loss": "softmax",
-    "epsilon": 2.0,
-    "delta": 1e-5,
-    "sample_rate": 0.04,
-    "steps": 500,
-    "lr": 5.0,
-    "lr_schedule": "linear",
-    "max_grad_norm": 1.0,
-    "max_feature_norm": NORM,
-    "max_weight_norm": 10000.0,
-    "frac_bits": 16,
-    "physical_rows": 300,
-}
-"""Of the run that learns MNIST from its pixels at epsilon 2; its first steps are made here."""
 Models = Sequence[Sequence[Integers]]
 
 
@@ -102,35 +83,6 @@ def rows_of(
     return rows
 
 
-def trajectory_table() -> Table:
-    """Returns how far the secure run is from the one in the clear.
-
-    Raises:
-        ArgumentError: the data set is not here.
-    """
-    from crypten_ext.processes.launch import Parties
-
-    parts = dealt(images())
-    config = TrainConfig(
-        data=DATA, parties=PARTIES, classes=10, backend="crypten", insecure_seed=SEED, **SETTINGS
-    )
-    config = settled(config, parts[0].train_x.shape[1])
-    with (
-        tempfile.TemporaryDirectory(prefix="pea-") as folder,
-        Parties(PARTIES, provider="dealer", timeout=TIMEOUT) as pool,
-    ):
-        coins = Path(folder) / "coins"
-        secure, *_ = pool.run(
-            "benchmarks.steps.models.trajectory:in_crypten",
-            config=config,
-            files=write_parts(parts, Path(folder)),
-            steps=STEPS,
-            coins=coins,
-        )
-        rows = beside_the_clear(config, parts, secure, coins, SHOWN)
-    return Table(NAME, rows, data=DATA, parties=PARTIES, seed=SEED, **SETTINGS)
-
-
 def beside_the_clear(
     config: TrainConfig, parts: Sequence[Split], secure: Models, coins: Path, every: int
 ) -> list[dict[str, Any]]:
@@ -164,3 +116,93 @@ def _in_the_clear(config: TrainConfig, coins: Coins | None) -> ClearHost:
     return ClearHost(
         config.frac_bits, parties=config.parties, owners=owners, source=source, coins=coins
     )
+
+
+class Opened(pea.Keep):
+    """Opens the model after each step.
+
+    Args:
+        host: of the run.
+        steps: numbers of those that are made.
+    """
+
+    def __init__(self, host: Host, steps: range) -> None:
+        super().__init__(host)
+        self._steps = steps
+        self.models: list[list[Integers]] = []
+
+    def steps(self, config: Training) -> range:
+        """Returns the numbers of the steps that are to be made."""
+        return self._steps
+
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
+        """Takes the model after a step."""
+        self.models.append([np.array(part) for part in self._host.open(self._summands(state))])
+
+    def _summands(self, state: State) -> Sequence[Sequence[Integers]]:
+        return self._host.summands(state.model)
+
+
+def trajectory(
+    host: Host,
+    config: Training,
+    records: Sequence[OwnRecords],
+    start: Sequence[Integers],
+    steps: range,
+) -> list[list[Integers]]:
+    """Returns weights and biases after each step, in units of an ulp.
+
+    Args:
+        host: whose parties own the records.
+        config: of the run.
+        records: of this program's owners.
+        start: each weight and bias in turn, public.
+        steps: numbers of those that are made, which may be some of the run's.
+    """
+    begun = State.begin(host, config, share_public(host, start))
+    keep = Opened(host, steps)
+    pea.descend(host, config, announce(host.exchange, records, {}), begun, Ledger(), keep)
+    return keep.models
+
+
+def keep_coins(ring: Any, file: BinaryIO) -> None:
+    """A ring adds to a file, from here on, the coins of all that it truncates.
+
+    They are uniform words that every party sees, and tell nothing of what is truncated.
+
+    Args:
+        ring: of a host, as `extensions.ring.masked_opening.MaskedOpening` truncates.
+        file: which has one array behind the other, of words of as many bytes as they need.
+    """
+    shift_opened = ring.shift_opened
+
+    def kept(c: Any, shift: int, *mask: Any) -> Any:
+        if shift:
+            low = (1 << shift) - 1
+            np.save(file, np.asarray(c & low).astype(np.min_scalar_type(low)))
+        return shift_opened(c, shift, *mask)
+
+    ring.shift_opened = kept
+
+
+class Again:
+    """`extensions.ring.clear.Coins` from a file of `keep_coins`, each once.
+
+    Args:
+        file: at its beginning.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def integers(self, low: int, high: int, size: Sequence[int]) -> Integers:
+        """Returns the next coins.
+
+        Raises:
+            EOFError: there are no more.
+            ValueError: they were of another number of values.
+        """
+        if high - low == 1:
+            return np.zeros(size, np.int64)
+        coins: Integers = np.load(self._file).astype(np.int64).reshape(size)
+        return coins
