@@ -124,7 +124,7 @@ def test_a_file_says_it_as_it_is_typed(pair, tmp_path):
     command, leaf = pair
     path = tmp_path / "run.toml"
     wrong = '"x"' if leaf.is_flag or leaf.repeats else "[1, 2]"
-    for text, code in ((f"{leaf.word} = {wrong}\n", "type"), (f"[{leaf.word}]\n", "key")):
+    for text, code in ((f"{leaf.word} = {wrong}\n", "data"), (f"[{leaf.word}]\n", "key")):
         path.write_text(text)
         if leaf.word != "again" or code == "key":
             with refused("config", code=code):
