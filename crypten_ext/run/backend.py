@@ -217,7 +217,7 @@ def train_task(
 def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Manifest:
     from crypten_ext.world import SOFTWARE
 
-    return manifest_of(config, options, read_party_file(records).outline, SOFTWARE)
+    return manifest_of(config, options, read_party_file(records).public, SOFTWARE)
 
 
 def _check_material(path: Path, rank: int, config: TrainConfig) -> None:

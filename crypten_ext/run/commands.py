@@ -12,7 +12,7 @@ from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.options import Option, Options, Writes
-from extensions.owners.data import Sizes, settings_of
+from extensions.owners.data import Public, settings_of
 from extensions.owners.features import RAW, find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.printing import ERR, say
@@ -42,7 +42,7 @@ class Counts:
     held_out: str | None = None
     columns: int | None = None
 
-    def sizes(self, parties: int, columns: int | None) -> Sizes | None:
+    def sizes(self, parties: int, columns: int | None) -> list[Public] | None:
         """Returns the sizes of the parties' records, or None.
 
         Args:
@@ -66,11 +66,12 @@ class Counts:
         if not 1 <= features <= MOST_COLUMNS:
             allowed = f"in 1..{MOST_COLUMNS}, the number of features"
             raise ArgumentError("columns", features, allowed)
-        return Sizes(
-            train=_numbers("records", self.records, parties, 1),
-            test=_numbers("held_out", self.held_out, parties, 0),
-            features=features,
-        )
+        train = _numbers("records", self.records, parties, 1)
+        held_out = _numbers("held_out", self.held_out, parties, 0)
+        return [
+            Public(columns=features, train=own, held_out=others)
+            for own, others in zip(train, held_out, strict=True)
+        ]
 
 
 def dealer(
@@ -206,7 +207,7 @@ def prepare(
     if sizes is None:
         sizes, more = sizes_of(origin, extraction, config.parties)
         config = config_of(run, schedule, extraction, **known, **more)
-    config = config.resolved(records=sum(sizes.train))
+    config = config.resolved(records=sum(own.train for own in sizes))
     with quiet_unless_it_fails():
         from crypten_ext.run import preparation
     from extensions.cli import console

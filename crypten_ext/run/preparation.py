@@ -21,7 +21,7 @@ from crypten_ext.run.needs import check_lattice
 from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
 from extensions.errors import PeaError
-from extensions.owners.data import Sizes, Split, write_records
+from extensions.owners.data import Public, Split, write_records
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import Manifest, of_tuples, settings_of
 from extensions.runs.options import Meeting
@@ -36,7 +36,7 @@ REHEARSED = 3
 
 def prepare(
     config: TrainConfig,
-    sizes: Sizes,
+    sizes: Sequence[Public],
     folder: Path,
     progress: Callable[[int, int], None],
 ) -> list[Path]:
@@ -66,7 +66,7 @@ def prepare(
 
 def prepare_together(
     config: TrainConfig,
-    sizes: Sizes,
+    sizes: Sequence[Public],
     folder: Path,
     progress: Callable[[int, int], None],
     meeting: Meeting | None,
@@ -117,21 +117,23 @@ def make_task(
     make(path, requests, settings, lambda done: context.emit({"tuples": done}))
 
 
-def _wanted(config: TrainConfig, sizes: Sizes) -> tuple[list[Request], dict[str, Any]]:
+def _wanted(config: TrainConfig, sizes: Sequence[Public]) -> tuple[list[Request], dict[str, Any]]:
     """Returns all tuples of a run, and the settings that files of it are for.
 
     The run is rehearsed here, on records of zeros, for a few steps.
     """
-    settings = of_tuples(settings_of(config, SOFTWARE)) | sizes.facts()
+    settings = of_tuples(settings_of(config, SOFTWARE))
+    for rank, own in enumerate(sizes):
+        settings |= own.facts(rank)
     made_by = {MADE_BY: config.provider}
     return _requests(replace(config, provider="dealer"), sizes), settings | made_by
 
 
-def _requests(config: TrainConfig, sizes: Sizes) -> list[Request]:
+def _requests(config: TrainConfig, sizes: Sequence[Public]) -> list[Request]:
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
         files = [
-            write_records(_zeros(sizes, rank), Path(scratch) / f"party-{rank}.npz")
-            for rank in range(config.parties)
+            write_records(_zeros(own), Path(scratch) / f"party-{rank}.npz")
+            for rank, own in enumerate(sizes)
         ]
         with Parties(config.parties, provider="dealer") as parties:
             asked = parties.run(
@@ -142,14 +144,13 @@ def _requests(config: TrainConfig, sizes: Sizes) -> list[Request]:
     return whole_run(asked[0], config.steps)
 
 
-def _zeros(sizes: Sizes, rank: int) -> Split:
-    train_rows, test_rows = sizes.train[rank], sizes.test[rank]
+def _zeros(own: Public) -> Split:
     return Split(
-        train_x=np.zeros((train_rows, sizes.features)),
-        train_y=np.zeros(train_rows, dtype=np.int64),
-        test_x=np.zeros((test_rows, sizes.features)),
-        test_y=np.zeros(test_rows, dtype=np.int64),
-        train_units=np.arange(train_rows),
+        train_x=np.zeros((own.train, own.columns)),
+        train_y=np.zeros(own.train, dtype=np.int64),
+        test_x=np.zeros((own.held_out, own.columns)),
+        test_y=np.zeros(own.held_out, dtype=np.int64),
+        train_units=np.arange(own.train),
     )
 
 

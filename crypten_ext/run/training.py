@@ -66,12 +66,12 @@ def join(
     own = read_party_file(records)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    config = training.settled(exchange, config, own.outline)
+    config = training.settled(exchange, config, own.public)
     crypten.cfg.encoder.precision_bits = config.frac_bits
     host = CrypTenHost(config.frac_bits, source, step_cost)
     if options.material is not None:
         training.check(host, config, [own], options)
-        facts = own.facts(communicator.get().get_rank())
+        facts = own.public.facts(communicator.get().get_rank())
         settings = of_tuples(settings_of(config, host.software)) | {MADE_BY: config.provider}
         use = pairwise.use_material if config.provider == "parties" else dealer.use_material
         use(options.material, settings | facts)

@@ -1,6 +1,5 @@
 """The commands of `pea` about records alone."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,6 @@ from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options, Writes
 from extensions.owners.data import (
-    RawSplit,
     Source,
     Split,
     is_table,
@@ -49,7 +47,7 @@ def split(
     check_parties(parties)
     sources = origin.read(parties)
     raw = [source.stated for source in sources]
-    parts: Sequence[Split | RawSplit] = raw
+    parts = raw
     if features != NO_FEATURES:
         with console.extracting() as show:
             parts = replace(extraction, features=features).extract(raw, show)

@@ -15,7 +15,7 @@ from extensions.errors import ArgumentError
 from extensions.options import Options
 from extensions.options.leaves import Typed, shows
 from extensions.owners.data import (
-    Outline,
+    Public,
     is_table,
     read_party_file,
     write_parts,
@@ -85,7 +85,7 @@ def train(
             settings = config_of(
                 run, schedule, extraction, **{**far.settings, "data": "own records"}
             )
-            done = _trained(engine, settings, far.outlines, far.train, options, typed)
+            done = _trained(engine, settings, far.public, far.train, options, typed)
             console.finish(done, ending, options.save)
             return
     sources = records.read(config.parties)
@@ -107,7 +107,7 @@ def train(
         with console.extracting() as extracted:
             parts = named.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
-        outlines = [part.outline for part in parts]
+        public = [part.public for part in parts]
         rows = [len(part.train_x) for part in parts]
         check_classes(settings, parts, of_all=True)
         console.classes(sources[0].names)
@@ -118,7 +118,7 @@ def train(
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
 
-        done = _trained(engine, settings, outlines, train_here, options, typed)
+        done = _trained(engine, settings, public, train_here, options, typed)
     told = {"training_rows": rows} if rows != sizes else {}
     console.finish({**done, **told, **spent_in(ledgers)}, ending, options.save)
 
@@ -126,7 +126,7 @@ def train(
 def _trained(
     engine: Backend,
     settings: TrainConfig,
-    outlines: Sequence[Outline],
+    public: Sequence[Public],
     train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
     typed: Typed,
@@ -136,15 +136,15 @@ def _trained(
     Args:
         engine: which trains.
         settings: of the run.
-        outlines: what is public of each owner's records.
+        public: what is public of each owner's records.
         train: does it.
         options: of the run.
         typed: what was given in any way.
     """
-    records = sum(part.train for part in outlines)
-    config = settled(settings, outlines[0].columns, records)
+    records = sum(part.train for part in public)
+    config = settled(settings, public[0].columns, records)
     console.notices(config, engine.notices(config))
-    console.expected(foretold(config, sum(part.held_out for part in outlines)))
+    console.expected(foretold(config, sum(part.held_out for part in public)))
     for difference in differences(typed.report.get("manifest"), config):
         console.notice(difference)
     far = options.players is not None

@@ -11,9 +11,8 @@ from extensions.options import Option
 from extensions.owners.data import (
     EMBEDDED,
     Columns,
+    Public,
     Raw,
-    RawSplit,
-    Sizes,
     Source,
     Split,
     is_table,
@@ -222,7 +221,7 @@ class FeatureExtraction:
     def _name(self) -> str:
         return self.features or RAW
 
-    def extract(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
+    def extract(self, parts: Sequence[Split], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records.
 
         Raises:
@@ -233,7 +232,7 @@ class FeatureExtraction:
         cache = Cache() if self.keep else None
         bound = self.max_feature_norm
 
-        def one(rank: int, part: RawSplit) -> Split:
+        def one(rank: int, part: Split) -> Split:
             def show(done: int, total: int) -> None:
                 progress(rank, done, total)
 
@@ -266,7 +265,7 @@ class FeatureExtraction:
 
 def sizes_of(
     origin: Origin, extraction: FeatureExtraction, parties: int
-) -> tuple[Sizes, dict[str, Any]]:
+) -> tuple[list[Public], dict[str, Any]]:
     """Returns what a run over these records and features will be told of their sizes and kind."""
     sources = origin.read(parties)
     parts = [source.split for source in sources]
@@ -275,11 +274,8 @@ def sizes_of(
     few = replace(first, **{name: getattr(first, name)[:2] for name in arrays})
     few = replace(few, train_units=None)
     (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
-    sizes = Sizes(
-        train=tuple(part.drawn for part in parts),
-        test=tuple(len(part.test_x) for part in parts),
-        features=sample.train_x.shape[1],
-    )
+    width = sample.train_x.shape[1]
+    sizes = [Public(columns=width, train=x.drawn, held_out=len(x.test_x)) for x in parts]
     return sizes, {"data_kind": sources[0].kind}
 
 

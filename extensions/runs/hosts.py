@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import Outline
+from extensions.owners.data import Public
 from extensions.protocols.host import Pace, StepForecast
 from extensions.runs import entry_points
 from extensions.runs.config import HOSTS, TrainConfig
@@ -135,11 +135,11 @@ class Elsewhere(Protocol):
 
     Attributes:
         settings: what follows from their records, by name.
-        outlines: of each owner's.
+        public: of each owner's.
     """
 
     settings: Mapping[str, Any]
-    outlines: Sequence[Outline]
+    public: Sequence[Public]
 
     def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
         """Returns the report of a run over their records."""

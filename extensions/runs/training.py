@@ -13,7 +13,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
-from extensions.owners.data import Outline, Recipe, Split
+from extensions.owners.data import Public, Recipe, Split
 from extensions.protocols import pea
 from extensions.protocols.agreement import Exchange, check_equal_among, common_name
 from extensions.protocols.announcement import announce
@@ -71,14 +71,14 @@ def run(
     def enter(name: str) -> tuple[pea.Own, Reservations]:
         return _entered(host, config, parts, options.ledgers, name)
 
-    public = [part.outline for part in parts]
+    public = [part.public for part in parts]
     return run_with(host, config, public, enter, progress, options, provider)
 
 
 def run_with(
     host: Host,
     config: TrainConfig,
-    parts: Sequence[Outline],
+    parts: Sequence[Public],
     enter: Enter,
     progress: Progress,
     options: RunOptions,
@@ -126,7 +126,7 @@ def run_with(
         raise
 
 
-def settled(exchange: Exchange, config: TrainConfig, own: Outline) -> TrainConfig:
+def settled(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig:
     """Returns the resolved settings of a run whose parties meet before they know all sizes.
 
     Args:
@@ -147,7 +147,7 @@ def settled(exchange: Exchange, config: TrainConfig, own: Outline) -> TrainConfi
 
 
 def stated_by(
-    host: Host, config: TrainConfig, parts: Sequence[Outline], options: RunOptions
+    host: Host, config: TrainConfig, parts: Sequence[Public], options: RunOptions
 ) -> Manifest:
     """Returns the manifest of a run, as the parties of this program state it.
 
@@ -184,7 +184,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
         ArgumentError: in every party, where records, settings or steps do not fit, or an owner's
             cap does not allow the run.
     """
-    manifest = stated_by(host, config, [part.outline for part in parts], options)
+    manifest = stated_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
     pea.agreed(host, config, own, manifest.everything, way_of(config))
@@ -192,7 +192,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
-    manifest = stated_by(host, config, [part.outline for part in parts], RunOptions())
+    manifest = stated_by(host, config, [part.public for part in parts], RunOptions())
     own = own_of(host, config, parts, steps)
     _run(host, config, own, Rehearsing(host, config, manifest, steps), parts[0].recipe)
 
@@ -208,7 +208,7 @@ def _entered(
     own = own_of(host, config, parts)
     if own.problem is not None or not name:
         return own, Reservations()
-    public = [part.outline for part in parts]
+    public = [part.public for part in parts]
     budget = Reservations(entries_of(host, config, public, ledgers, name))
     try:
         budget.reserve()

@@ -102,7 +102,7 @@ class _Elsewhere:
         self._program, self._options = program, options
         self._place = {"players": options.players, "own_address": own_address}
         stated = self._call("stated_task", self._place, lambda event: None)
-        self.settings, self.outlines = stated.settings, stated.outlines
+        self.settings, self.public = stated.settings, stated.public
 
     def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
         """Returns the report of a run over their records."""
@@ -200,7 +200,7 @@ def train(
         with quiet_unless_it_fails():
             from tfe_ext.run.host import ABY3Host
 
-        own = read_party_file(files[0]).outline
+        own = read_party_file(files[0]).public
         manifest = manifest_of(config, options, own, ABY3Host.software)
         check_files(options.checkpoints, manifest.kept, config.steps, files)
     started = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import Outline
+from extensions.owners.data import Public
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal
@@ -30,11 +30,11 @@ class Stated:
 
     Attributes:
         settings: of a run, by name, which follow from the records; equal at all owners.
-        outlines: of each owner.
+        public: of each owner.
     """
 
     settings: Mapping[str, Any]
-    outlines: Sequence[Outline]
+    public: Sequence[Public]
 
 
 class FarOwners:
@@ -55,14 +55,14 @@ class FarOwners:
             ArgumentError: one has none, or they differ in what must be equal; all of that is named.
         """
         said = ask_all(self._owners, "state")
-        outlines = [Outline(**each["outline"]) for each in said]
+        public = [Public(**each["outline"]) for each in said]
         check_equal(
             [
                 {**listed(each["settings"]), **listed(own.recipe), "columns": own.columns}
-                for each, own in zip(said, outlines, strict=True)
+                for each, own in zip(said, public, strict=True)
             ]
         )
-        return Stated(settings=said[0]["settings"], outlines=outlines)
+        return Stated(settings=said[0]["settings"], public=public)
 
     def shelves(self) -> Shelves:
         """Returns where the players of one run keep their shares."""

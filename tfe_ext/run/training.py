@@ -62,7 +62,7 @@ def train_far(
         return training.run_with(
             host_of(config, FarHost),
             config,
-            found.outlines,
+            found.public,
             lambda name: owners.enter(config, name),
             emit,
             options,

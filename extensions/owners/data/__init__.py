@@ -14,11 +14,9 @@ from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import (
     Labels,
-    Outline,
+    Public,
     Raw,
-    RawSplit,
     Recipe,
-    Sizes,
     Split,
     kind_of,
 )
@@ -47,11 +45,9 @@ __all__ = [
     "VARIABLE",
     "Columns",
     "Labels",
-    "Outline",
+    "Public",
     "Raw",
-    "RawSplit",
     "Recipe",
-    "Sizes",
     "Source",
     "Split",
     "Unlabelled",

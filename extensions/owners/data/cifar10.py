@@ -10,7 +10,7 @@ from extensions.errors import MissingExtraError
 from extensions.npz import read_npz
 from extensions.owners.data.download import Published, fetch_folder
 from extensions.owners.data.folders import broken, find_folder
-from extensions.owners.data.records import Labels, RawSplit
+from extensions.owners.data.records import Labels, Split
 
 BINARY = "cifar-10-batches-bin"
 PICKLED = "cifar-10-batches-py"
@@ -26,7 +26,7 @@ ARCHIVE = Published(
 )
 
 
-def read_cifar10(folder: Path | None, download: bool) -> RawSplit:
+def read_cifar10(folder: Path | None, download: bool) -> Split:
     """Returns the images (records, 32, 32, 3), in their order.
 
     Args:
@@ -58,13 +58,13 @@ def _pickled(folder: Path) -> bool:
     return (folder / PICKLED).is_dir() or (folder / "data_batch_1").is_file()
 
 
-def _read_binary(folder: Path) -> RawSplit:
+def _read_binary(folder: Path) -> Split:
     parts: dict[str, Any] = {}
     for part, names in BATCHES.items():
         records = np.concatenate([_read_batch(folder / name) for name in names])
         images = records[:, 1:].reshape(-1, *SHAPE).transpose(0, 2, 3, 1)
         parts |= {f"{part}_x": images, f"{part}_y": records[:, 0].astype(np.int64)}
-    return RawSplit(**parts)
+    return Split(**parts)
 
 
 def _read_batch(path: Path) -> npt.NDArray[np.uint8]:
@@ -77,7 +77,7 @@ def _read_batch(path: Path) -> npt.NDArray[np.uint8]:
     return records
 
 
-def _read_strips(folder: Path) -> RawSplit:
+def _read_strips(folder: Path) -> Split:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
@@ -96,7 +96,7 @@ def _read_strips(folder: Path) -> RawSplit:
         if sum(map(len, strips)) != len(y):
             raise broken(str(folder), f"a folder with as many {part} images as labels")
         parts |= {f"{part}_x": np.concatenate(strips), f"{part}_y": y}
-    return RawSplit(**parts)
+    return Split(**parts)
 
 
 def _read_labels(path: Path, name: str) -> Labels:

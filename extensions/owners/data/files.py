@@ -15,8 +15,6 @@ from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import (
     KINDS,
     Kind,
-    RawSplit,
-    Recipe,
     Split,
     kind_of,
     unreadable,
@@ -33,9 +31,7 @@ def write_party_files(split: Split, parties: int, folder: Path) -> list[Path]:
     return write_parts(split_among(split, parties), folder)
 
 
-def write_parts(
-    parts: Sequence[Split | RawSplit], folder: Path, classes: int | None = None
-) -> list[Path]:
+def write_parts(parts: Sequence[Split], folder: Path, classes: int | None = None) -> list[Path]:
     """Writes each part to the ``party-R.npz`` of its rank, and returns the paths.
 
     Args:
@@ -49,7 +45,7 @@ def write_parts(
     ]
 
 
-def write_records(part: Split | RawSplit, path: Path, classes: int | None = None) -> Path:
+def write_records(part: Split, path: Path, classes: int | None = None) -> Path:
     """Writes one owner's file, readable by the owner only, with how its numbers were made.
 
     Args:
@@ -94,23 +90,19 @@ def read_party_file(path: Path) -> Split:
         ArgumentError: the file or an array is missing or not numeric, they do not belong together,
             there is no record to train on, or a value is not finite; there may be none held out.
     """
-    arrays, recipe = _read(path, ("table",))
-    return Split(**arrays, recipe=recipe)
+    return _read(path, ("table",))
 
 
-def read_raw_file(path: Path) -> RawSplit:
+def read_raw_file(path: Path) -> Split:
     """Returns the records in such a file: images, a table or texts, before features are taken.
 
     Raises:
         ArgumentError: as `read_party_file`.
     """
-    arrays, recipe = _read(path, KINDS)
-    if arrays["train_x"].dtype.kind == "U":
-        arrays |= {name: arrays[name].astype(object) for name in ("train_x", "test_x")}
-    return RawSplit(**arrays, recipe=recipe)
+    return _read(path, KINDS)
 
 
-def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]], Recipe]:
+def _read(path: Path, kinds: Sequence[Kind]) -> Split:
     if not path.is_file():
         raise unreadable(str(path), "an existing .npz file")
     try:
@@ -144,7 +136,9 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
         allowed = f"a file of the kind {' or '.join(kinds)}"
         advice = "Turn images and texts into features first: `pea features`, or {features}."
         raise ArgumentError("records", f"{path}: {kind}", allowed, advice, code="type")
-    return arrays, recipe
+    if kind == "texts":
+        arrays |= {name: arrays[name].astype(object) for name in ("train_x", "test_x")}
+    return Split(**arrays, recipe=recipe)
 
 
 def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:

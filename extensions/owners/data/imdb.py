@@ -10,7 +10,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.owners.data.download import Published, fetch_folder
 from extensions.owners.data.folders import broken, find_folder
-from extensions.owners.data.records import RawSplit
+from extensions.owners.data.records import Split
 
 FOLDER = "aclImdb"
 LINES = "imdb_reviews.jsonl.xz"
@@ -23,7 +23,7 @@ ARCHIVE = Published(
 Reviews = dict[str, list[tuple[str, int]]]
 
 
-def read_imdb(folder: Path | None, download: bool) -> RawSplit:
+def read_imdb(folder: Path | None, download: bool) -> Split:
     """Returns the reviews as texts, negative ones first.
 
     Args:
@@ -82,11 +82,11 @@ def _read_lines(path: Path) -> Reviews:
     return reviews
 
 
-def _raw(folder: Path, reviews: Reviews) -> RawSplit:
+def _raw(folder: Path, reviews: Reviews) -> Split:
     arrays: dict[str, Any] = {}
     for part, pairs in reviews.items():
         if not pairs:
             raise broken(str(folder), f"a folder with reviews for {part}ing")
         arrays[f"{part}_x"] = np.array([text for text, _ in pairs], dtype=object)
         arrays[f"{part}_y"] = np.array([label for _, label in pairs], dtype=np.int64)
-    return RawSplit(**arrays)
+    return Split(**arrays)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from extensions.owners.data.download import Published, fetch
 from extensions.owners.data.folders import broken, find_folder
-from extensions.owners.data.records import RawSplit
+from extensions.owners.data.records import Split
 
 MNIST_FILES = {
     "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
@@ -28,7 +28,7 @@ DIGESTS = {
 }
 
 
-def read_mnist(folder: Path | None, download: bool) -> RawSplit:
+def read_mnist(folder: Path | None, download: bool) -> Split:
     """Returns the images (records, 28, 28), in their order.
 
     Args:
@@ -48,7 +48,7 @@ def read_mnist(folder: Path | None, download: bool) -> RawSplit:
         if len(x) != len(y):
             raise broken(str(folder), "a folder with as many images as labels")
         parts |= {f"{part}_x": x, f"{part}_y": y.astype(np.int64)}
-    return RawSplit(**parts)
+    return Split(**parts)
 
 
 def _read_idx(folder: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8]:

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.records import Labels, RawSplit, Split
+from extensions.owners.data.records import Labels, Split
 from extensions.rules import Whole, one_of
 
-Part = TypeVar("Part", Split, RawSplit)
 Rows = list[npt.NDArray[np.int64]]
 
 SHARDS_OF_A_PARTY = 2
@@ -43,7 +41,7 @@ def shards(labels: Labels, parties: int, seed: int) -> Rows:
 PARTITIONS: dict[str, Callable[[Labels, int, int], Rows]] = {"iid": iid, "shards": shards}
 
 
-def split_among(split: Part, parties: int, partition: str = "iid", seed: int = 0) -> list[Part]:
+def split_among(split: Split, parties: int, partition: str = "iid", seed: int = 0) -> list[Split]:
     """Returns one share of the records for each party.
 
     Args:

@@ -15,7 +15,7 @@ from extensions.owners.data.cifar10 import read_cifar10
 from extensions.owners.data.files import read_raw_file
 from extensions.owners.data.imdb import read_imdb
 from extensions.owners.data.mnist import read_mnist
-from extensions.owners.data.records import Labels, Raw, RawSplit, Split, Units, unusable
+from extensions.owners.data.records import Labels, Raw, Split, Units, unusable
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.tables import (
     Columns,
@@ -34,7 +34,7 @@ TEST_SHARE = 0.2
 DIGITS_SCALE = 255 / 16
 NO_COLUMNS = Columns()
 
-READERS: dict[str, tuple[Callable[[Path | None, bool], RawSplit], int]] = {
+READERS: dict[str, tuple[Callable[[Path | None, bool], Split], int]] = {
     "mnist": (read_mnist, 10),
     "cifar10": (read_cifar10, 10),
     "imdb": (read_imdb, 2),
@@ -58,7 +58,7 @@ class Source:
         left_out: number of records beyond the most that count of a person; its owner's alone.
     """
 
-    split: RawSplit
+    split: Split
     classes: int
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Source:
         return {**self.split.recipe, **columns, **classes}
 
     @property
-    def stated(self) -> RawSplit:
+    def stated(self) -> Split:
         """The records, with what is public of them."""
         return replace(self.split, recipe=self.facts)
 
@@ -237,7 +237,7 @@ def load_own(
 
 def _labelled(
     path: Path, own: TableRecords, names: Sequence[str], columns: Columns, seed: int
-) -> RawSplit:
+) -> Split:
     assert columns.label is not None
     with naming(path):
         return _held_out(own.x, class_numbers(own.labels, names, columns.label), seed)
@@ -257,7 +257,7 @@ def _by_schema(path: Path, seed: int, schema: Schema) -> Source:
     return source(split=split, columns=schema.features, clipped=own.clipped, left_out=own.left_out)
 
 
-def _digits(seed: int) -> RawSplit:
+def _digits(seed: int) -> Split:
     """Reads the file in scikit-learn, whose import would take 3 s."""
     spec = importlib.util.find_spec("sklearn")
     assert spec is not None
@@ -268,7 +268,7 @@ def _digits(seed: int) -> RawSplit:
     return _held_out(images * DIGITS_SCALE, rows[:, -1].astype(np.int64), seed)
 
 
-def _by_unit(own: Encoded, units: Units, seed: int) -> RawSplit:
+def _by_unit(own: Encoded, units: Units, seed: int) -> Split:
     """Holds persons out, all records of each."""
     draw = np.random.default_rng(seed)
     people, order = int(units.max()) + 1, draw.permutation(len(units))
@@ -278,7 +278,7 @@ def _by_unit(own: Encoded, units: Units, seed: int) -> RawSplit:
         raise unusable(f"of {people} persons", allowed)
     apart = (draw.permutation(people) < cut)[units[order]]
     test, train = order[apart], order[~apart]
-    return RawSplit(
+    return Split(
         train_x=own.x[train],
         train_y=own.y[train],
         test_x=own.x[test],
@@ -287,17 +287,17 @@ def _by_unit(own: Encoded, units: Units, seed: int) -> RawSplit:
     )
 
 
-def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
+def _held_out(x: Raw, y: Labels, seed: int) -> Split:
     order = np.random.default_rng(seed).permutation(len(x))
     cut = round(TEST_SHARE * len(x))
     if not 0 < cut < len(x):
         given = f"{len(x)} records"
         raise unusable(given, "at least 3, so that a fifth can be held out")
     x, y = x[order], y[order]
-    return RawSplit(train_x=x[cut:], train_y=y[cut:], test_x=x[:cut], test_y=y[:cut])
+    return Split(train_x=x[cut:], train_y=y[cut:], test_x=x[:cut], test_y=y[:cut])
 
 
-def _shuffled(split: RawSplit, seed: int) -> RawSplit:
+def _shuffled(split: Split, seed: int) -> Split:
     order = np.random.default_rng(seed).permutation(len(split.train_x))
     units = None if split.train_units is None else split.train_units[order]
     x, y = split.train_x[order], split.train_y[order]

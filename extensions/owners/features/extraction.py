@@ -1,11 +1,12 @@
 """Features of one owner's records, taken on its own machine before anything is shared."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.records import Kind, Raw, RawSplit, Split
+from extensions.owners.data.records import Kind, Raw, Split
 from extensions.owners.data.rows import standard_rows
 from extensions.owners.data.sources import raw_rows
 from extensions.owners.features.cache import Cache
@@ -19,7 +20,7 @@ Progress = Callable[[int, int], None]
 
 
 def extract(
-    split: RawSplit,
+    split: Split,
     extractor: Extractor,
     *,
     bound: float = 1.0,
@@ -53,7 +54,8 @@ def extract(
 
     kept = split.kind == "table" and extractor.name == "raw"
     scaling = "cut to norm" if kept else "centred, of norm"
-    return Split(
+    return replace(
+        split,
         recipe={
             **split.recipe,
             **extractor.statement,
@@ -61,10 +63,7 @@ def extract(
             "scaling": f"rows {scaling} {bound:g}",
         },
         train_x=rows(split.train_x, 0),
-        train_y=split.train_y,
         test_x=rows(split.test_x, len(split.train_x)),
-        test_y=split.test_y,
-        train_units=split.train_units,
     )
 
 

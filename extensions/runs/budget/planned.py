@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from extensions.network.spec import ModelSpec
-from extensions.owners.data import Outline
+from extensions.owners.data import Public
 from extensions.privacy.accounting import Answers, Ledger, answers
 from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
@@ -20,7 +20,7 @@ from extensions.runs.report import epsilons_of, epsilons_without_noise
 def entries_of(
     host: Host,
     config: TrainConfig,
-    parts: Sequence[Outline],
+    parts: Sequence[Public],
     ledgers: Sequence[Path | None],
     name: str,
 ) -> list[tuple[Path, Entry]]:

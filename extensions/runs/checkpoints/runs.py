@@ -48,7 +48,7 @@ def check_files(
     Raises:
         ArgumentError: of `PartyCheckpoints.settle`.
     """
-    facts = [read_party_file(path).facts(rank) for rank, path in enumerate(files)]
+    facts = [read_party_file(path).public.facts(rank) for rank, path in enumerate(files)]
     settle_together(
         [
             PartyCheckpoints(options, rank, **run_settings(manifest, steps, [own]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import extensions
 from extensions.errors import ArgumentError
-from extensions.owners.data import Outline
+from extensions.owners.data import Public
 from extensions.protocols.agreement import canonical
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest.statement import BY_RULE, Statement, listed, stated
@@ -92,7 +92,7 @@ class Manifest:
 def manifest_of(
     config: TrainConfig,
     options: RunOptions,
-    own: Outline,
+    own: Public,
     software: Sequence[str] = (),
 ) -> Manifest:
     """Returns what a party states.

@@ -95,7 +95,7 @@ class Stating:
         return []
 
     def train_party(self, config: Any, records: Path, meeting: Any, show: Any, options: Any) -> Any:
-        raise StatedError(manifest_of(config, options, read_party_file(records).outline))
+        raise StatedError(manifest_of(config, options, read_party_file(records).public))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from extensions.owners.data import RawSplit
+from extensions.owners.data import Split
 from extensions.owners.features import Cache, Extractor, extract, find, tflite
 from extensions.owners.features.combined import side_by_side, with_option
 from extensions.owners.features.images import resized
@@ -30,7 +30,7 @@ def left(x):
 
 def rows_of(x, extractor: Extractor) -> np.ndarray:
     y = np.zeros(len(x), dtype=np.int64)
-    return extract(RawSplit(train_x=x, train_y=y, test_x=x[:1], test_y=y[:1]), extractor).train_x
+    return extract(Split(train_x=x, train_y=y, test_x=x[:1], test_y=y[:1]), extractor).train_x
 
 
 def test_mirror_is_the_mean_of_both_sides():

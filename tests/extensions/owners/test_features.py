@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import MissingExtraError
-from extensions.owners.data import RawSplit
+from extensions.owners.data import Split
 from extensions.owners.data.cifar10 import read_cifar10
 from extensions.owners.data.mnist import read_mnist
 from extensions.owners.features import Cache, Extractor, extract, find
@@ -39,9 +39,9 @@ TEXTS = np.array(
 )
 
 
-def split(x: np.ndarray, train: int = 6) -> RawSplit:
+def split(x: np.ndarray, train: int = 6) -> Split:
     y = np.arange(len(x)) % 2
-    return RawSplit(train_x=x[:train], train_y=y[:train], test_x=x[train:], test_y=y[train:])
+    return Split(train_x=x[:train], train_y=y[:train], test_x=x[train:], test_y=y[train:])
 
 
 def available(name: str) -> Extractor:
@@ -405,7 +405,7 @@ def test_hog_beats_pixels_on_digits_of_28_pixels_at_the_same_epsilon():
     """
     pytest.importorskip("skimage")
     whole = read_mnist(public_data("mnist"), download=False)
-    part = RawSplit(
+    part = Split(
         train_x=whole.train_x[:2000],
         train_y=whole.train_y[:2000],
         test_x=whole.test_x[:1000],
@@ -431,7 +431,7 @@ def test_real_images_have_embeddings_that_know_their_class():
     whole = read_cifar10(public_data("cifar10"), download=False)
     rows = np.flatnonzero(whole.test_y < 2)[:120]
     x, y = whole.test_x[rows], whole.test_y[rows]
-    part = RawSplit(train_x=x[:60], train_y=y[:60], test_x=x[60:], test_y=y[60:])
+    part = Split(train_x=x[:60], train_y=y[:60], test_x=x[60:], test_y=y[60:])
     taken = extract(part, extractor)
     right = 0
     for near, near_y, far, far_y in (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import MissingExtraError
-from extensions.owners.data import RawSplit
+from extensions.owners.data import Split
 from extensions.owners.features import extract, find
 from extensions.owners.features.texts.vocabulary import read_vocabulary
 from extensions.owners.features.texts.words import signed_counts
@@ -114,9 +114,7 @@ def test_rows_are_of_norm_one_whatever_other_texts_there_are():
 
     def rows(x: np.ndarray) -> np.ndarray:
         y = np.zeros(len(x), dtype=np.int64)
-        return extract(
-            RawSplit(train_x=x, train_y=y, test_x=x[:1], test_y=y[:1]), extractor
-        ).train_x
+        return extract(Split(train_x=x, train_y=y, test_x=x[:1], test_y=y[:1]), extractor).train_x
 
     together = rows(texts)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), [1, 1, 0, 0, 1], rtol=1e-12)

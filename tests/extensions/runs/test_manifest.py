@@ -161,7 +161,7 @@ ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 
 
 def manifest(**changes: Any) -> Manifest:
-    return manifest_of(replace(CONFIG, **changes), OPTIONS, part().outline, ["cyclopts"])
+    return manifest_of(replace(CONFIG, **changes), OPTIONS, part().public, ["cyclopts"])
 
 
 @pytest.mark.parametrize("name", sorted(manifest().everything))
@@ -189,7 +189,7 @@ def test_what_was_asked_for_is_stated_beside_what_follows_from_it():
 
 def test_the_digest_is_of_all_that_makes_the_run_and_of_no_single_start():
     again = replace(OPTIONS.checkpoints, resume=True)
-    resumed = manifest_of(CONFIG, RunOptions(checkpoints=again), part().outline, ["cyclopts"])
+    resumed = manifest_of(CONFIG, RunOptions(checkpoints=again), part().public, ["cyclopts"])
     assert resumed.everything != manifest().everything
     assert resumed.digest == manifest().digest == manifest(lr=10).digest
     assert manifest(lr=2.0).digest != manifest().digest

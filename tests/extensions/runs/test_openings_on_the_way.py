@@ -46,9 +46,9 @@ def parts():
 
 def keeping(parts: Any, folder: Path, *, resume: bool, source: Any = None) -> tuple[Any, Keeping]:
     host = ClearHost(20, parties=3, owners=3, source=source or SystemSource())
-    manifest = stated_by(host, CONFIG, [part.outline for part in parts], RunOptions())
+    manifest = stated_by(host, CONFIG, [part.public for part in parts], RunOptions())
     options = CheckpointOptions(folder=folder, every=2, resume=resume)
-    sizes = [part.facts(rank) for rank, part in enumerate(parts)]
+    sizes = [part.public.facts(rank) for rank, part in enumerate(parts)]
     settings = run_settings(manifest.kept, CONFIG.steps, sizes)
     parties = Here(host.holders).checkpoints(options, settings)
     keep = Keeping(host, CONFIG, manifest, lambda event: None, parties)

@@ -109,7 +109,7 @@ class Owner(Desk):
         return super().array(name) if own is None else own
 
     def _state(self) -> dict[str, Any]:
-        return {"settings": self._held.settings, "outline": asdict(self._held.split.outline)}
+        return {"settings": self._held.settings, "outline": asdict(self._held.split.public)}
 
     def _prepare(self, run: str, rank: int, config: dict[str, Any]) -> dict[str, Any]:
         stated = TrainConfig(**config)
@@ -136,8 +136,8 @@ class Owner(Desk):
     def _reserve(self) -> dict[str, Any]:
         assert self._config is not None
         counting = _Counting(self._config, self._rank)
-        outlines, ledgers = [self._held.split.outline], [self._held.ledger]
-        entries = entries_of(counting, self._config, outlines, ledgers, self._run)
+        public, ledgers = [self._held.split.public], [self._held.ledger]
+        entries = entries_of(counting, self._config, public, ledgers, self._run)
         self._budget = Reservations(entries)
         self._budget.reserve()
         return {}
