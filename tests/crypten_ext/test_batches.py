@@ -227,7 +227,7 @@ TOGETHER = {
     "widths": ({"x": np.full((5, 2), 0.25)}, r"x = 'rows of \[2, 3\] features':"),
 }
 EVERYWHERE = {
-    "no records": ({"x": None, "y": None}, "x = 'no records at any party'"),
+    "no records": ({"x": None, "y": None}, "x = None: missing"),
     "all encrypted": ({"encrypt": True}, "x = 'an encrypted tensor'"),
     "all without a rate": (
         {"sample_rate": math.inf},

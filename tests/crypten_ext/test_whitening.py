@@ -74,7 +74,7 @@ def test_a_script_whitens_by_what_all_parties_open_and_its_ledger_has_it(pools, 
 @pytest.mark.parametrize(
     ("own", "noises", "told"),
     [
-        ([[[2.0, 0.0, 0.0, 0.0]], [[0.5, 0.0, 0.0, 0.0]]], [3.0, 3.0], "a row of norm above 1"),
+        ([[[2.0, 0.0, 0.0, 0.0]], [[0.5, 0.0, 0.0, 0.0]]], [3.0, 3.0], "features = 'row 0': data"),
         ([[[0.5] * 4], [[0.5] * 3]], [3.0, 3.0], r"rows of \[3, 4\] features"),
         ([[[0.5] * 4], [[0.5] * 4]], [3.0, 4.0], "noise_multiplier = 3 at party 0, 4 at party 1"),
         ([[[0.5] * 4], [[0.5] * 4]], [math.nan, 3.0], "noise_multiplier = 'nan' at party 0, 3 at"),
