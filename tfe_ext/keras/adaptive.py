@@ -1,22 +1,19 @@
 """Adam for models of the host's layers: behind DPSGD's clipped and noisy sums, and plain."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.ledger import GO_ON
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import AdamPlan, adam_of
-from extensions.protocols.settings import EPS, FLOOR
+from extensions.protocols.updates import AdamRule, UpdateRule
+from extensions.protocols.updates.adam import EPS, FLOOR
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.optimizers import DPSGD, SGD
-from tfe_ext.keras.steps.rules import Adam as AdamRule
-from tfe_ext.keras.steps.rules import Rule
 
 
 class _ByMoments(Optimizer):
-    """Steps by the quotient of both moments of sums (`extensions.protocols.optimizer.adam`)."""
+    """Steps by the quotient of both moments of sums (`extensions.protocols.updates.adam`)."""
 
     _unit: float | None = None
 
@@ -30,41 +27,31 @@ class _ByMoments(Optimizer):
         """What stays of the mean of their squares."""
         return self.settings.beta2
 
-    def moving(self, plan: StepPlan) -> AdamPlan:
-        """Returns the constants of steps by such sums.
+    def rule(self, plan: StepPlan) -> UpdateRule:
+        """Returns what the next step makes of such sums.
 
         Raises:
             ArgumentError: they do not fit the ring.
             GradientError: moments have another unit, for settings have changed.
         """
         try:
-            adam = adam_of(self.settings, plan, self.settings.eps)
+            rule = super().rule(plan)
         except ArgumentError as error:
             raise error.of("epsilon" if error.argument == "eps" else error.argument) from None
-        if self._unit not in (None, adam.unit):
+        unit = _unit_of(rule)
+        if self._unit not in (None, unit):
             raise GradientError(
                 f"After {self.iterations} steps moments are in units of {self._unit:.6g}, not of "
-                f"{adam.unit:.6g}: the bound of gradients, the noise and, without privacy, the "
+                f"{unit:.6g}: the bound of gradients, the noise and, without privacy, the "
                 "expected batch size stay as they are. Compile the model with another optimizer, "
                 f"and {GO_ON}"
             )
-        return adam
-
-    def rule(self, plan: StepPlan) -> Rule:
-        """Returns what steps make of such sums, whatever the learning rate."""
-        adam = self.moving(plan)
-        expected = 1.0 if adam.noisy else plan.expected_batch_size
-        fixed = replace(plan, learning_rate=1.0, expected_batch_size=expected)
-        return AdamRule(replace(adam, step=fixed))
-
-    def public(self, plan: StepPlan) -> Sequence[int]:
-        """Returns the public integers of the next step, which its rule takes."""
-        return self.moving(plan).public(self.iterations + 1)
+        return rule
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps, and in which unit its moments are."""
         super().account(plan, steps)
-        self._unit = self.moving(plan).unit
+        self._unit = _unit_of(self.rule(plan))
 
     def check_goes_on(self, missing: Iterable[str]) -> None:
         """Raises GradientError if steps were made whose moments are missing."""
@@ -107,7 +94,7 @@ class DPAdam(_ByMoments, DPSGD):
         bias, server 2 some 1,230.
 
     Source:
-        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.optimizer.AdamPlan`).
+        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamPlan`).
 
     Raises:
         ArgumentError: as `DPSGD`; betas or a floor out of range, or momentum.
@@ -125,7 +112,7 @@ class DPAdam(_ByMoments, DPSGD):
         **options: Any,
     ) -> None:
         _refuse_momentum(options)
-        self._beside = {"beta_1": beta_1, "beta_2": beta_2, "floor": floor}
+        self._beside = {"optimizer": "adam", "beta_1": beta_1, "beta_2": beta_2, "floor": floor}
         super().__init__(learning_rate, *rest, **options)
 
     @property
@@ -164,13 +151,19 @@ class Adam(_ByMoments, SGD):
         **options: Any,
     ) -> None:
         _refuse_momentum(options)
-        self._beside = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
+        self._beside = {"optimizer": "adam", "beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
         super().__init__(learning_rate, sample_rate, **options)
 
     @property
     def epsilon(self) -> float:
         """Root of the least second moment."""
         return self.settings.eps
+
+
+def _unit_of(rule: UpdateRule) -> float:
+    """Returns the unit of both moments."""
+    assert isinstance(rule, AdamRule)
+    return rule.moving.unit
 
 
 def _refuse_momentum(options: Mapping[str, Any]) -> None:

@@ -12,12 +12,11 @@ from extensions.privacy.ledger import GO_ON
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift, Moving, with_largest_rate
-from extensions.protocols.optimizer import ratio_after, truncated_bits
 from extensions.protocols.settings import ScriptTraining
+from extensions.protocols.updates import UpdateRule, rule_for
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.learning_rates import RateSetting, Schedule
 from tfe_ext.keras.settings import FIELDS, Setting, argument_of, training_of
-from tfe_ext.keras.steps.rules import Descent, Rule
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
@@ -156,21 +155,26 @@ class Optimizer:
         )
         return with_largest_rate(settings.lr, lambda rate: made(learning_rate=rate))
 
-    def moving(self, plan: StepPlan) -> Moving:
-        """Returns what tells how far a step by such sums may move weights.
+    @property
+    def names(self) -> Sequence[str]:
+        """Of what goes on from step to step beside the weights."""
+        return rule_for(self.settings).names_of(self.settings)
+
+    def rule(self, plan: StepPlan) -> UpdateRule:
+        """Returns what the next step makes of such sums.
 
         Raises:
             ArgumentError: what it needs besides does not fit the ring.
         """
-        return plan
+        return rule_for(self.settings).of(self.settings, plan)
 
-    def rule(self, plan: StepPlan) -> Rule:
-        """Returns what steps make of such sums, whatever the learning rate."""
-        return Descent(replace(plan, learning_rate=1.0, expected_batch_size=1.0))
+    def moving(self, plan: StepPlan) -> Moving:
+        """Returns what tells how far a step by such sums may move weights."""
+        return self.rule(plan).moving
 
     def public(self, plan: StepPlan) -> Sequence[int]:
         """Returns the public integers of the next step, which its rule takes."""
-        return ratio_after(plan, self._shift)
+        return self.rule(plan).public(self.iterations + 1, last=self._shift)
 
     def check_goes_on(self, missing: Iterable[str]) -> None:
         """Returns only if steps may go on with zeros in place of what is missing."""
@@ -209,9 +213,9 @@ class Optimizer:
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps."""
-        self._drift.count(self.moving(plan))
-        if plan.momentum_numerator:
-            self._shift = truncated_bits(plan, ratio_after(plan, self._shift)[1])
+        rule = self.rule(plan)
+        self._shift = rule.last(rule.public(self.iterations + 1, last=self._shift))
+        self._drift.count(rule.moving)
 
     def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
         """Records what so many of these steps cost the records, whether they are made or not."""

@@ -101,9 +101,9 @@ class Trainer:
             rows=sampling.all_rows,
             expected=rate * records.size,
         )
-        rule, iterates = optimizer.rule(plan), self.beside(chain, optimizer)
-        optimizer.check_goes_on(name for name in rule.names if name not in iterates)
-        beside = {name: iterates.of(name) for name in rule.names}
+        rule, iterates = optimizer.rule(plan).fixed, self.beside(chain, optimizer)
+        optimizer.check_goes_on(name for name in optimizer.names if name not in iterates)
+        beside = {name: iterates.of(name) for name in optimizer.names}
         public = self._numbers(optimizer.public(plan))
 
         def finished(sums: Sums) -> None:

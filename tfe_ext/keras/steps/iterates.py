@@ -7,17 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.protocols.optimizer import TOTAL
+from extensions.protocols.updates import FIRST, SECOND, VELOCITY
 from tfe_ext.keras.layers import Chain
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.ring.variables import ShareVariable
-
-VELOCITY = "velocity"
-"""What the last step subtracted."""
-FIRST, SECOND = "first_moment", "second_moment"
-"""Of Adam: the means of gradients and of their squares, in units of the noise."""
-TOTAL = "total"
-"""The sum of those iterates, but for the present one, whose mean is to be the model."""
 
 
 class Iterates:

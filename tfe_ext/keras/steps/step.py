@@ -11,11 +11,10 @@ from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch
+from extensions.protocols.updates import VELOCITY, UpdateRule
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.steps.iterates import VELOCITY
 from tfe_ext.keras.steps.kernels import kernel_of, matrix_of
-from tfe_ext.keras.steps.rules import Rule
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.scalars import Scalar
@@ -65,7 +64,7 @@ def finish(
     ring: ABY3Ring,
     chain: Chain,
     sums: Sums,
-    rule: Rule,
+    rule: UpdateRule,
     source: NoiseSource,
     public: Sequence[Scalar],
     beside: Mapping[str, Sequence[ShareVariable]],
@@ -90,7 +89,8 @@ def finish(
         name: _in_pairs(ring, chain, [share.read() for share in shares])
         for name, shares in beside.items()
     }
-    updates, after = rule.after(ring, noisy, public, last)
+    updates, kept = rule.after(ring, noisy, last, public)
+    after = {name: pairs for name, pairs in kept.items() if name != VELOCITY}
     moved = [
         tuple(None if change is None else own - change for own, change in zip(*both, strict=True))
         for both in zip(parameters_of(ring, chain), updates, strict=True)
