@@ -2,9 +2,11 @@
 
 from typing import ClassVar
 
+import torch
+
 from crypten_ext.nn.layers.autograd import is_recorded
 from crypten_ext.nn.provenance import Provenance, provenance_of, refusal
-from crypten_ext.ring.crypten_ring import as_tensor, check_same_bits, ring_of
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from extensions.errors import ArgumentError, GradientError, InsecureError
 from extensions.network import losses
 
@@ -15,8 +17,9 @@ class Loss:
     """A loss whose value is never computed: only its gradient is, and nothing is opened.
 
     Args:
+        ring: of the output.
         output: of the model.
-        gradient: of the loss at the output.
+        gradient: shares of that of the loss at the output.
         kind: of the loss.
         origin: of the output; None for a model that no optimizer of ours has adopted.
 
@@ -26,26 +29,27 @@ class Loss:
 
     def __init__(
         self,
+        ring: CrypTenRing,
         output: MPCTensor,
-        gradient: MPCTensor,
+        gradient: torch.Tensor,
         kind: losses.Loss,
         origin: Provenance | None,
     ) -> None:
-        self._output, self._gradient = output, gradient
+        self._ring, self._output, self._gradient = ring, output, gradient
         self._kind, self._origin = kind, origin
 
     def backward(self) -> None:
         """Sends the gradient through the model; the optimizer gets what its step needs."""
         if self._origin is not None:
-            ring, deltas = ring_of(self._gradient), self._gradient.share
-            self._origin.layers[-1].tape.go_back(ring, self._origin, deltas, self._kind)
+            tape = self._origin.layers[-1].tape
+            tape.go_back(self._ring, self._origin, self._gradient, self._kind)
             return
         if not self._output.requires_grad:
             raise GradientError(
                 "The model's output needs no gradient: call model.train(), leave "
                 "crypten.no_grad(), and pass on the output as it is, neither detached nor copied."
             )
-        self._output.backward(self._gradient)
+        self._output.backward(as_tensor(self._ring, self._gradient))
 
     def get_plain_text(self, dst: int | None = None) -> None:
         """Raises InsecureError: a loss opened each step is a release that nothing pays for."""
@@ -76,7 +80,7 @@ class _SummedCrossEntropy:
         origin = _checked_origin(logits, targets)
         losses.residual_norm(self.kind, logits.size(1))  # refuses so many outputs
         gradient = losses.residual(ring, self.kind, logits.share, targets.share)
-        return Loss(logits, as_tensor(ring, gradient), self.kind, origin)
+        return Loss(ring, logits, gradient, self.kind, origin)
 
 
 def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:

@@ -18,6 +18,7 @@ from typing import Any, Self
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
+from crypten_ext.ring.crypten_ring import held_by
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.foreseen import active, is_foreseen
 from extensions.errors import GradientError
@@ -64,11 +65,12 @@ class Version:
     @classmethod
     def of(cls, tensor: Any) -> Self:
         """Returns the present one."""
-        return cls(tensor.share, _state(tensor), content_of(tensor.share))
+        share = held_by(tensor).share
+        return cls(share, _state(tensor), content_of(share))
 
     def is_noted(self, tensor: Any) -> bool:
         """Whether it is the present one as far as changes are noted; nothing is read."""
-        return tensor.share is self.share and _state(tensor) == self.state
+        return held_by(tensor).share is self.share and _state(tensor) == self.state
 
     def holds(self, tensor: Any) -> bool:
         """Whether it is still the present one."""
@@ -202,8 +204,9 @@ _marks: MutableMapping[MPCTensor, tuple[Provenance | None, Version]] = WeakIdKey
 
 
 def _state(tensor: MPCTensor) -> tuple[Any, ...]:
-    share = tensor.share
-    return share._version, tensor.ptype, int(tensor.encoder.scale), share.shape
+    inside = held_by(tensor)
+    share = inside.share
+    return share._version, held_by(tensor, "ptype"), int(inside.encoder.scale), share.shape
 
 
 def content_of(share: torch.Tensor) -> int:

@@ -21,7 +21,7 @@ from crypten_ext.nn.provenance import (
     mark,
     refusal,
 )
-from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, bits_of, check_same_bits, ring_of
 from crypten_ext.ring.factors import Operand
 from extensions.errors import GradientError, InsecureError
 from extensions.network.activations import PiecewiseLinear
@@ -146,7 +146,7 @@ def check_precision(x: Any, weight: Any, bias: Any) -> None:
     Raises:
         ArgumentError: they have not.
     """
-    bits = ring_of(x).frac_bits
+    bits = bits_of(x)
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None:
             check_same_bits(name, value, bits)

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from crypten_ext.ring.crypten_ring import as_tensor, bits_of, ring_of
 from extensions.errors import GradientError
 from extensions.network.activations import PiecewiseLinear, activate, activation_gradient
 from extensions.network.layers import backpropagate, linear
@@ -62,7 +62,8 @@ class Recorded(AutogradFunction):
 
     @staticmethod
     def forward(ctx: Any, source: MPCTensor, share: torch.Tensor) -> MPCTensor:
-        return as_tensor(ring_of(source), share)
+        recorded: MPCTensor = MPCTensor.from_shares(share, precision=bits_of(source))
+        return recorded
 
     @staticmethod
     def backward(ctx: Any, grad_output: MPCTensor) -> MPCTensor:
