@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material
-from benchmarks.accuracy.runs import joint, repeated, summary
+from benchmarks.accuracy.runs import joint, repeated, summary, table
 from benchmarks.accuracy.settings import tuned
 from benchmarks.tables import Table
 from extensions.privacy.accounting import epsilon

@@ -7,9 +7,8 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.accuracy.initialization import set_aside, with_local_start
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt, without_test
-from benchmarks.accuracy.runs import repeated, summary, train
+from benchmarks.accuracy.runs import repeated, summary, table, train
 from benchmarks.accuracy.settings import tuned
 from benchmarks.tables import Table
 from extensions.protocols.initialization import Strategy

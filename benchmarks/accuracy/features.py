@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material
-from benchmarks.accuracy.runs import joint, not_private, repeated, summary
+from benchmarks.accuracy.runs import joint, not_private, repeated, summary, table
 from benchmarks.accuracy.settings import PLAIN, Setting, tuned
 from benchmarks.tables import Table
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.local_models import PUBLISHED, best_strength, published
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import (
     accuracy,
@@ -17,6 +16,7 @@ from benchmarks.accuracy.runs import (
     not_private,
     repeated,
     summary,
+    table,
     train,
 )
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned

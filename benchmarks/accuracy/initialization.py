@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt, without_test
-from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, train
+from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, table, train
 from benchmarks.accuracy.settings import tuned
 from benchmarks.tables import Table
 from extensions.network.passes import Parameters

@@ -1,15 +1,17 @@
 """Plaintext runs with the arithmetic of secure ones, repeated over seeds."""
 
 import functools
+import os
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.settings import Setting
+from benchmarks.tables import Table
 from extensions.cli import console
 from extensions.network.passes import Parameters, forward
 from extensions.owners.data import Split
@@ -25,6 +27,37 @@ from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.owned import checked_records, own_of
+
+
+def table(
+    experiment: str,
+    material: Material,
+    rows: Sequence[dict[str, Any]],
+    settings: Mapping[str, Setting | dict[str, Any]],
+    *,
+    backend: str = "plaintext with the arithmetic of a secure run",
+    **others: Any,
+) -> Table:
+    """Returns ``accuracy-EXPERIMENT-DATA``."""
+    named = {
+        label: shown(setting) if isinstance(setting, Setting) else setting
+        for label, setting in settings.items()
+    }
+    others = {
+        "data": material.data,
+        "epsilon": material.epsilon,
+        "seeds": list(material.seeds),
+        "backend": backend,
+        "load": os.getloadavg()[0],
+        "tuned": named,
+    } | others
+    return Table(f"accuracy-{experiment}-{material.data}", rows, **others)
+
+
+def shown(setting: Setting) -> dict[str, Any]:
+    """Returns the settings as a result has them, without folders."""
+    return asdict(setting) | {"features": setting.title}
+
 
 Encoded = tuple[Integers, Integers]
 

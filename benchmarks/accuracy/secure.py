@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import tables
-from benchmarks.accuracy.publishing import shown, table
 from benchmarks.accuracy.records import Material, dealt
-from benchmarks.accuracy.runs import summary
+from benchmarks.accuracy.runs import shown, summary, table
 from benchmarks.accuracy.settings import Setting, ways
 from benchmarks.accuracy.ways import EPSILONS
 from benchmarks.tables import Table

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material, dealt, without_test
-from benchmarks.accuracy.runs import repeated, summary, train
+from benchmarks.accuracy.runs import repeated, summary, table, train
 from benchmarks.accuracy.settings import PLAIN, tuned
 from benchmarks.tables import Table
 

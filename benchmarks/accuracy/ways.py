@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.accuracy.publishing import table
 from benchmarks.accuracy.records import Material
-from benchmarks.accuracy.runs import joint, repeated, summary
+from benchmarks.accuracy.runs import joint, repeated, summary, table
 from benchmarks.accuracy.settings import ways
 from benchmarks.tables import Table
 

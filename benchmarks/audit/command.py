@@ -8,8 +8,16 @@ from typing import Annotated, Any
 import numpy as np
 
 from benchmarks.audit.bound import audit
-from benchmarks.audit.games import CANARY_NORM, Game, natural, planted
-from benchmarks.audit.victims import FAULTS, NO_FAULT, claimed, released
+from benchmarks.audit.victims import (
+    CANARY_NORM,
+    FAULTS,
+    NO_FAULT,
+    Game,
+    claimed,
+    natural,
+    planted,
+    released,
+)
 from benchmarks.benchmark import ACCOUNTING, Benchmark, Result
 from benchmarks.tables import Table
 from extensions.options import Option

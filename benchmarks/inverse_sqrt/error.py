@@ -5,16 +5,49 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.benchmark import ROOTS, Benchmark, Chart, Result
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.inverse_sqrt.hosts import Host, available
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, points
-from benchmarks.inverse_sqrt.summary import row
 from benchmarks.network import call, link
 from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
+
+Values = NDArray[np.float64]
+
+
+def relative(x: Values, y: Values) -> Values:
+    """Returns (y - 1/sqrt(x)) sqrt(x)."""
+    error: Values = y * np.sqrt(x) - 1.0
+    return error
+
+
+def row(x: Values, y: Values) -> dict[str, Any]:
+    """Returns a row of the table: worst and mean errors to HIGH, and the worst ones beyond it."""
+    near, error = x <= HIGH, relative(x, y)
+    absolute = error[near] / np.sqrt(x[near])
+    return {
+        "worst below, %": _below(100 * error[near]),
+        "worst above, %": _above(100 * error[near]),
+        "mean, %": float(100 * error[near].mean()),
+        "worst below": _below(absolute),
+        "worst above": _above(absolute),
+        "points above, %": 100 * float((error[near] > 0).mean()),
+        "beyond 300: below, %": _below(100 * error[~near]),
+        "above, %": _above(100 * error[~near]),
+    }
+
+
+def _below(error: Values) -> float:
+    return max(0.0, -float(error.min()))
+
+
+def _above(error: Values) -> float:
+    return max(0.0, float(error.max()))
+
 
 NAME = "inverse-sqrt-error"
 FRAC_BITS = {CRYPTEN: (16, 20), ABY3: (16, 20), SPU: (16, 18, 20)}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from benchmarks.benchmark import ACCURACY, Benchmark, Result
-from benchmarks.steps.losses_accuracy import inner
+from benchmarks.steps.losses import inner
 from benchmarks.tables import Table
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters, forward

@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 import fl
 from benchmarks import tables
 from benchmarks.__main__ import Benchmarks
-from benchmarks.federated.accuracy import published
-from benchmarks.federated.accuracy.command import last_target
+from benchmarks.federated.accuracy import table as published
+from benchmarks.federated.accuracy.command import Sitting, last_target
 from benchmarks.federated.accuracy.experiments import (
     METHODS,
     MODELS,
@@ -24,7 +24,6 @@ from benchmarks.federated.accuracy.experiments import (
     Size,
     run,
 )
-from benchmarks.federated.accuracy.kept import Sitting
 from benchmarks.federated.accuracy.li2021 import LOGS, TABLE_III, PublishedLaplace
 from benchmarks.federated.accuracy.table import LOGGED, TARGETS
 from benchmarks.federated.links import simulated

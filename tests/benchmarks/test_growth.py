@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.steps.growth import multilinear, of_parties, power_law
+from benchmarks.steps.dpsgd_scaling import multilinear, of_parties, power_law
 from tests.helpers.refused import refused
 
 NAMES = ("batch", "features", "classes")

@@ -17,10 +17,10 @@ from benchmarks import tables
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.instruments.socket_diag import carried
 from benchmarks.inverse_sqrt import error, hosts, runtime
+from benchmarks.inverse_sqrt.error import row
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, batch_of, points
+from benchmarks.inverse_sqrt.runtime import BATCHES, PUBLISHED, floor_ms, table
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER
-from benchmarks.inverse_sqrt.summary import row
-from benchmarks.inverse_sqrt.table import BATCHES, PUBLISHED, floor_ms, table
 from benchmarks.network import link
 from extensions.errors import EmulationError, PeaError
 from tests.helpers.patience import wait_until

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.steps.losses_accuracy import COMPARED, accuracy_rows, inner
+from benchmarks.steps.losses import COMPARED, accuracy_rows, inner
 from benchmarks.steps.optimizers import EVERY, accuracy, chosen, curve
 from extensions.owners.data import load
 from extensions.privacy.sampling import check_records

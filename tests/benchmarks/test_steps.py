@@ -66,7 +66,7 @@ def test_unknown_hosts_are_refused():
     with refused("host", "choice", value="aby3"):
         measure("aby3", 1, BASE)
     with refused("host", "choice", value="aby3"):
-        measure_host("aby3", "benchmarks.steps.losses_cost", {})
+        measure_host("aby3", "benchmarks.steps.losses", {})
 
 
 def test_the_sweep_determines_the_law_that_made_its_figures():

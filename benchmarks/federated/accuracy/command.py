@@ -1,6 +1,7 @@
 """``python -m benchmarks fl-accuracy``: federated averaging, chains and Laplace noise on MNIST."""
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,14 +25,50 @@ from benchmarks.federated.accuracy.experiments import (
     Size,
     run,
 )
-from benchmarks.federated.accuracy.kept import Sitting
-from benchmarks.federated.accuracy.published import Published, read
-from benchmarks.federated.accuracy.table import PUBLISHED, TARGETS, sample, table
+from benchmarks.federated.accuracy.table import PUBLISHED, TARGETS, Published, read, sample, table
 from benchmarks.federated.pool import side_by_side
 from benchmarks.tables import Table
 from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.rules import Whole, check_fields, one_of
+
+SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sitting:
+    """How much of long runs is done now.
+
+    Attributes:
+        keep: folder in which every run is kept after each of its rounds, and from which it goes on.
+        minutes: no round begins later; the rest is for a next time. Needs a folder to keep it.
+
+    Raises:
+        ArgumentError: no time, or a time without a folder.
+    """
+
+    keep: Path | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.minutes is None:
+            return
+        if not self.minutes > 0.0:
+            raise ArgumentError("minutes", self.minutes, "above 0", code="range")
+        if self.keep is None:
+            raise ArgumentError("minutes", self.minutes, "without {keep}", code="conflict")
+
+    def ends(self) -> float:
+        """Returns the time of day, in seconds of the system's clock, at which a new one ends."""
+        return float("inf") if self.minutes is None else time.time() + SECONDS * self.minutes
+
+    def file(self, *names: str) -> Path | None:
+        """Returns the file of a run of these names; None: it is not kept."""
+        if self.keep is None:
+            return None
+        self.keep.mkdir(parents=True, exist_ok=True)
+        return self.keep / f"{'-'.join(names)}.npz"
+
 
 ROUNDS = 210
 """Most of a run at the papers' sizes."""

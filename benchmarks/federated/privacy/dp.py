@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import fl
 from benchmarks.benchmark import FEDERATED, Benchmark, Chart, Result
-from benchmarks.federated.privacy.gaussian import classical_noise, gaussian_rows
 from benchmarks.federated.privacy.quick_noise import Local
 from benchmarks.federated.privacy.sweeps import (
     DataDir,
@@ -28,7 +27,41 @@ from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.privacy.accounting import epsilon
 from extensions.rules import Whole, one_of
-from fl.privacy.analytic_gaussian import analytic_noise
+from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
+
+EPSILONS = (0.1, 0.2, 0.5, 0.9, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0, 10.0)
+
+
+def classical_noise(epsilon: float) -> float:
+    """Returns sigma = sqrt(2 ln(1.25 / DELTA)) / epsilon, which is proved for epsilon < 1.
+
+    It is its own inverse: for a sigma it returns the epsilon that is claimed.
+
+    Source:
+        Dwork and Roth, 2014, Theorem A.1.
+    """
+    return math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
+
+
+def gaussian_rows() -> list[dict[str, Any]]:
+    """Returns what the classical formula asks for, what one release needs, and what it is worth."""
+    rows = []
+    for wanted in EPSILONS:
+        classical, analytic = classical_noise(wanted), analytic_noise(wanted, DELTA)
+        delta = gaussian_delta(wanted, classical)
+        rows.append(
+            {
+                "epsilon": wanted,
+                "sigma, classical": classical,
+                "sigma, analytic": analytic,
+                "classical / analytic": classical / analytic,
+                "delta of the classical sigma": delta,
+                "private as stated": "yes" if delta <= DELTA else "no",
+                "proved": "yes" if wanted < 1 else "no",
+            }
+        )
+    return rows
+
 
 USUAL = Size(model="mlp", rounds=20, epochs=3, batch_size=20, lr=0.3)
 CLIENTS = (1000, 100)

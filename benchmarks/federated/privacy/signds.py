@@ -40,17 +40,6 @@ SIZES = ("mlp", "2nn")
 """Models by which the number of dimensions grows."""
 BOUNDS = {10.0: (0.03, 0.1), 100.0: (0.1, 0.3)}
 """Bounds of the norm for local noise by epsilon: that of EPSILONS, and a lower one."""
-COUNTED = ("mlp", "cnn")
-"""Models whose bytes are counted."""
-AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
-    "plain": fl.PlainAggregator,
-    "masked": fl.MaskedAggregator,
-    "chain": fl.ChainAggregator,
-    "Paillier": fl.PaillierAggregator,
-}
-SENDERS = 10
-"""Clients whose updates are aggregated where bytes are counted."""
-INDEX_BYTES, SIGN_BYTES = 4, 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,35 +88,6 @@ class TopSigns(fl.Mechanism):
 def parameters(model: str) -> int:
     """Returns how many values an update has."""
     return sum(values.numel() for values in MODELS[model]().parameters())
-
-
-def sparse_bytes(dimensions: int) -> int:
-    """Returns the bytes of so many indices and one sign, which is not what is sent."""
-    return INDEX_BYTES * dimensions + SIGN_BYTES
-
-
-def bytes_rows(size: int) -> list[dict[str, Any]]:
-    """Returns what a client sends of an update of that size, by aggregator."""
-    mechanism = fl.SignDS()
-    round = fl.Round(number=1, size=size, weights=dict.fromkeys(range(SENDERS), 1))
-    draws = np.random.default_rng(0)
-    updates = {k: mechanism.client(draws.normal(size=size), round, k) for k in round.clients}
-    dimensions = mechanism.selection(size).selected
-    rows = []
-    for title, make in AGGREGATORS.items():
-        transcript = fl.aggregate(make(), updates).transcript
-        sent = sum(transcript.bytes(sender=client) for client in round.clients) / SENDERS
-        rows.append(
-            {
-                "aggregator": title,
-                "values": size,
-                "selected": dimensions,
-                "kB sent": sent / 1000,
-                "kB sparse": sparse_bytes(dimensions) / 1000,
-                "sent / sparse": sent / sparse_bytes(dimensions),
-            }
-        )
-    return rows
 
 
 def _row(one: Setting, runs: Runs, size: Size) -> dict[str, Any]:
@@ -191,8 +151,8 @@ SWEEPS: dict[str, Callable[[Size, int], Sweep]] = {
     "epsilon": epsilon_sweep,
     "parameters": parameter_sweep,
 }
-BYTES, SIZE = "bytes", "size"
-PARTS = (*SWEEPS, BYTES, SIZE)
+SIZE = "size"
+PARTS = (*SWEEPS, SIZE)
 
 
 @Benchmark(
@@ -222,11 +182,6 @@ PARTS = (*SWEEPS, BYTES, SIZE)
             "Beside noise of each client, by the size of the model.",
             options="--part size",
         ),
-        Result(
-            "fl-signds-bytes",
-            "What a client sends of an update, beside what its dimensions alone would be.",
-            options="--part bytes",
-        ),
     ],
 )
 def main(
@@ -242,7 +197,7 @@ def main(
     seeds: Seeds = 3,
     workers: Workers = 2,
 ) -> Iterator[Table]:
-    """SignDS on MNIST by epsilon, parameters and size, beside FedAvg and LocalDP, and its bytes."""
+    """SignDS on MNIST by epsilon, parameters and size, beside FedAvg and LocalDP."""
     picked = part or PARTS
     size, suffix = sized(USUAL, full, rounds)
     if clients != CLIENTS:
@@ -252,9 +207,6 @@ def main(
         for name in picked
         if name in SWEEPS
     }
-    if BYTES in picked:
-        rows = [row for name in COUNTED for row in bytes_rows(parameters(name))]
-        yield Table("fl-signds-bytes", rows, clients=SENDERS)
     if sweeps:
         yield from swept(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)
     for name in SIZES if SIZE in picked else ():
