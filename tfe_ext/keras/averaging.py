@@ -9,7 +9,7 @@ from tf_keras.callbacks import Callback
 from extensions.errors import ArgumentError
 from extensions.protocols.optimizer import TOTAL, Mean
 from extensions.protocols.settings import AVERAGE
-from tfe_ext.keras.programs import Program
+from tfe_ext.graphs.programs import Program
 from tfe_ext.keras.steps.step import store
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of

@@ -14,13 +14,12 @@ from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.fixed_point import decode
 from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE
+from tfe_ext.graphs.batches import Records
+from tfe_ext.graphs.programs import Program
+from tfe_ext.graphs.totals import Total, total_of
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.optimizers import noise_failure
-from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import Records
-from tfe_ext.keras.records.totals import Total, total_of
 from tfe_ext.keras.steps.step import logits_of, opened
-from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.shares import Share
 
 COUNT = "count of correct predictions"

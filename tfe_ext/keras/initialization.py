@@ -12,9 +12,9 @@ from extensions.protocols.initialization import Strategy, Weighting, encode_mode
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share
 from tfe_ext.costs.cost import Cost, cost_of_graph
+from tfe_ext.graphs.batches import check_players
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.records.batches import check_players
 from tfe_ext.keras.steps.step import parameters_of, store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.inputs import share_from

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from extensions.privacy.accounting import Ledger, Neighbours
-from extensions.privacy.gaussian_table import failure_bound
 from extensions.privacy.randomness import hidden_multiplier
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
@@ -12,7 +11,7 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.learning_rates import rate_of
 from tfe_ext.keras.settings import Setting
-from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.aby3_ring import noise_failure
 
 
 class DPSGD(Optimizer):
@@ -183,13 +182,3 @@ class SGD(Optimizer):
             "overflow_probability": overflow_probability,
         }
         super().__init__(arguments, schedule, source)
-
-
-def noise_failure(parameters: int, steps: int) -> float:
-    """Returns a bound of the probability that any draw of a run lies beyond its table.
-
-    Args:
-        parameters: of the model; every server draws one summand for each, in every step.
-        steps: of the run.
-    """
-    return failure_bound(ABY3Ring.parties * parameters * steps)

@@ -10,6 +10,7 @@ from extensions.network.losses import Loss
 from extensions.privacy.accounting import Ledger
 from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.costs.cost import Cost
+from tfe_ext.graphs.batches import pair_of
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.counting import Count
 from tfe_ext.keras.fitting.epochs import Epochs, Fitting, Validation
@@ -17,7 +18,6 @@ from tfe_ext.keras.fitting.training import Training
 from tfe_ext.keras.initialization import LocalStart
 from tfe_ext.keras.layers import Chain, chain_of, check_layer, check_place
 from tfe_ext.keras.losses import loss_of
-from tfe_ext.keras.records.batches import pair_of
 from tfe_ext.keras.steps.step import logits_of
 from tfe_ext.keras.trainer import Trainer, steps_of
 from tfe_ext.keras.weights import Weighted
@@ -212,7 +212,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
 
         Args:
             x: features by the owner's name, {"server0": (records, features), ...}, or data sets
-                (`tfe_ext.keras.records.datasets.read`); owners are players of the configuration.
+                (`tfe_ext.graphs.datasets.read`); owners are players of the configuration.
                 Or, for ``sample_rate=1.0``, of private tensors what `vouch_for` returned.
             y: labels by the owner's name, of all owners without a data set: integers (records,) or
                 targets in [0, 1], (records, classes). Or what `vouch_for` returned with x.

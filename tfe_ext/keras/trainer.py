@@ -16,11 +16,7 @@ from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
 from extensions.rules import Between, Whole
 from tfe_ext.costs.cost import Cost
-from tfe_ext.keras.base_optimizer import Optimizer
-from tfe_ext.keras.counting import Count, Noise, misses
-from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.programs import Kept, Program
-from tfe_ext.keras.records.batches import (
+from tfe_ext.graphs.batches import (
     OwnersRecords,
     Records,
     SharedRecords,
@@ -28,10 +24,14 @@ from tfe_ext.keras.records.batches import (
     check_shared,
     shapes_of,
 )
+from tfe_ext.graphs.pieces import InPieces, Pieces, Sampling
+from tfe_ext.graphs.programs import Kept, Program
+from tfe_ext.keras.base_optimizer import Optimizer
+from tfe_ext.keras.counting import Count, Noise, misses
+from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.records.seen import Counted, Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
 from tfe_ext.keras.steps.iterates import Iterates
-from tfe_ext.keras.steps.pieces import InPieces, Pieces, Sampling
 from tfe_ext.keras.steps.step import clipped, finish, opened, parameters_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from extensions.privacy.gaussian_table import failure_bound
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
 from extensions.ring.fused import Fused
 from extensions.ring.interface import NoiseSource, Rows, Selected, Weights
@@ -194,3 +195,13 @@ def _square(x: Share) -> Share | None:
     """Returns the squared norms of the rows of a replicated matrix; local."""
     own = x.replicated
     return own and own.product(own, tf.multiply).sum(-1)
+
+
+def noise_failure(parameters: int, steps: int) -> float:
+    """Returns a bound of the probability that any draw of a run lies beyond its table.
+
+    Args:
+        parameters: of the model; every server draws one summand for each, in every step.
+        steps: of the run.
+    """
+    return failure_bound(ABY3Ring.parties * parameters * steps)

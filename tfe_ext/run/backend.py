@@ -169,10 +169,10 @@ def noise_failure(config: TrainConfig, features: int) -> float:
     if not config.hidden:
         return 0.0
     with quiet_unless_it_fails():
-        from tfe_ext.keras import optimizers
+        from tfe_ext.ring import aby3_ring
 
     parameters = ModelSpec.parse(config.model, features, config.outputs).parameters
-    return optimizers.noise_failure(parameters, config.steps)
+    return aby3_ring.noise_failure(parameters, config.steps)
 
 
 def train(

@@ -34,14 +34,13 @@ from extensions.runs.checkpoints import at_once
 from extensions.runs.config.seconds import work
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.costs.cost import Cost
-from tfe_ext.keras.optimizers import noise_failure
-from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import OwnersRecords
-from tfe_ext.keras.records.datasets import PlacedRecords
-from tfe_ext.keras.records.totals import total_of
-from tfe_ext.keras.steps.pieces import InPieces, Pieces
+from tfe_ext.graphs.batches import OwnersRecords
+from tfe_ext.graphs.datasets import PlacedRecords
+from tfe_ext.graphs.pieces import InPieces, Pieces
+from tfe_ext.graphs.programs import Program
+from tfe_ext.graphs.totals import total_of
 from tfe_ext.players.job import SOFTWARE
-from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Replicated, Share

@@ -17,7 +17,7 @@ from extensions.runs.budget import Reservations
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_start
 from extensions.runs.manifest import listed
-from tfe_ext.keras.records.datasets import PlacedRecords
+from tfe_ext.graphs.datasets import PlacedRecords
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.client import RemotePlayers
 from tfe_ext.players.records.asking import FarOwner, ask_all

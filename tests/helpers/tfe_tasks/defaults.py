@@ -11,7 +11,7 @@ from extensions.errors import ArgumentError
 from tests.helpers.chosen import DELTA, EPSILON, KINDS, accuracy, config_of, rows
 from tests.helpers.documented import programs
 from tests.helpers.tfe_tasks import session  # noqa: F401 - sets configuration and protocol
-from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.ring.aby3_ring import noise_failure
 
 from tf_encrypted.keras.layers import Dense
 

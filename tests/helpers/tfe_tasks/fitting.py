@@ -22,9 +22,9 @@ from extensions.privacy.sampling import capacity
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private
+from tfe_ext.graphs.batches import OwnersRecords, check_owners
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Checkpoints, Sequential, vouch_for
 from tfe_ext.keras.counting import COUNT
-from tfe_ext.keras.records.batches import OwnersRecords, check_owners
 
 from tf_encrypted.keras import layers
 

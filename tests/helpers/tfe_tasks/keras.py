@@ -33,6 +33,8 @@ from tests.helpers.tfe_tasks.session import (
     messages,
     private,
 )
+from tfe_ext.graphs.batches import OwnersRecords
+from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.keras import (
     DPSGD,
     SGD,
@@ -44,8 +46,6 @@ from tfe_ext.keras import (
     vouch_for,
 )
 from tfe_ext.keras.losses import LOSSES
-from tfe_ext.keras.records.batches import OwnersRecords
-from tfe_ext.keras.records.tables import RecordTable
 from tfe_ext.keras.weights import opened as values_of
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.streams.gaussian import discrete_gaussian, look_up

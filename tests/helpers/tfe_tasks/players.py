@@ -25,9 +25,9 @@ from tests.helpers.memory import private_memory
 from tests.helpers.patience import wait_until
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
+from tfe_ext.graphs.batches import OwnersRecords, check_owners
+from tfe_ext.graphs.datasets import PlacedRecords
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
-from tfe_ext.keras.records.batches import OwnersRecords, check_owners
-from tfe_ext.keras.records.datasets import PlacedRecords
 from tfe_ext.players.job import JOB
 from tfe_ext.run.host import FarHost
 from tfe_ext.streams import choice

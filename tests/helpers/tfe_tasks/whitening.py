@@ -12,8 +12,8 @@ from extensions.protocols.sums.whitening import noisy_gram
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import model_of
 from tests.helpers.tfe_tasks.session import PROTOCOL
+from tfe_ext.graphs.batches import check_owners
 from tfe_ext.keras import DPSGD
-from tfe_ext.keras.records.batches import check_owners
 from tfe_ext.run.host import ABY3Host
 
 

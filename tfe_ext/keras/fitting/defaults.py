@@ -9,8 +9,7 @@ from extensions.rules import Whole
 from extensions.runs.config import Kind, TrainConfig
 from extensions.runs.config.scripts import settings_of
 from tfe_ext.keras.averaging import MeanOfIterates
-from tfe_ext.keras.optimizers import noise_failure
-from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 
 
 @dataclass(frozen=True, kw_only=True)

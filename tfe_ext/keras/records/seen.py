@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.privacy.accounting import Ledger
-from tfe_ext.keras.records.batches import Records, SharedRecords
-from tfe_ext.keras.records.tables import RecordTable
+from tfe_ext.graphs.batches import Records, SharedRecords
+from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.shares import Replicated
 
 

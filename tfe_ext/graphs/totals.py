@@ -6,8 +6,8 @@ from typing import Any
 
 from extensions.protocols.host import Batch
 from tfe_ext.costs.cost import Cost
-from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import OwnersRecords, Records
+from tfe_ext.graphs.batches import OwnersRecords, Records
+from tfe_ext.graphs.programs import Program
 from tfe_ext.ring.shares import Share
 from tfe_ext.ring.variables import ScalarVariables, SumVariable
 

@@ -13,9 +13,9 @@ from extensions.protocols.host import Batch, pieces_of
 from extensions.ring.interface import NoiseSource
 from extensions.rules import Whole
 from tfe_ext.costs.cost import Cost
-from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import OwnersRecords, Records
-from tfe_ext.keras.records.tables import padded, rows_from
+from tfe_ext.graphs.batches import OwnersRecords, Records
+from tfe_ext.graphs.programs import Program
+from tfe_ext.graphs.tables import padded, rows_from
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.variables import SumVariable
 

@@ -12,7 +12,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from tfe_ext.keras.records.datasets import PlacedRecords
+from tfe_ext.graphs.datasets import PlacedRecords
 from tfe_ext.streams.devices import in_this_process
 from tfe_ext.streams.gaussian import uniform_words
 from tfe_ext.streams.randomness import Stream

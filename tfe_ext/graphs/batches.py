@@ -12,8 +12,8 @@ from extensions.network.chain import Network
 from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
-from tfe_ext.keras.records.datasets import PlacedRecords, is_dataset, read
-from tfe_ext.keras.records.tables import RecordTable
+from tfe_ext.graphs.datasets import PlacedRecords, is_dataset, read
+from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.servers import Servers
@@ -208,7 +208,7 @@ def check_owners(
 
     Args:
         x: features by the owner's name, (records, ...); the further axes are flattened. Or a
-            `tf.data.Dataset` of features and labels (`tfe_ext.keras.records.datasets.read`).
+            `tf.data.Dataset` of features and labels (`tfe_ext.graphs.datasets.read`).
         y: labels by the owner's name, (records,) or (records, classes), of all owners without a
             dataset; None if there are none.
         network: of the model.
