@@ -109,8 +109,12 @@ def wrong_datasets_are_refused():
         except BaseException as error:
             error.add_note(match)
             raise
-    for features, labels in (({OWNER: pairs}, {OWNER: y}), ({OWNER: x}, None), (pairs, None)):
-        with refused("y"):
+    for features, labels, name in (
+        ({OWNER: pairs}, {OWNER: y}, "y"),
+        ({OWNER: x}, None, "y"),
+        (pairs, None, "x, y"),
+    ):
+        with refused(name):
             columns(features, labels)
 
 
