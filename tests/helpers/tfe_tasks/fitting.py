@@ -111,7 +111,7 @@ def wrong_datasets_are_refused():
             raise
     for features, labels, name in (
         ({OWNER: pairs}, {OWNER: y}, "y"),
-        ({OWNER: x}, None, "x, y"),
+        ({OWNER: x}, None, "y"),
         (pairs, None, "x, y"),
     ):
         with refused(name):
