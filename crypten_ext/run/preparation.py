@@ -1,6 +1,5 @@
 """All tuples of a training run, dealt before it: what it asks for is learnt in a rehearsal."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from crypten_ext.run.needs import check_lattice
 from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
 from extensions.errors import PeaError
-from extensions.owners.data import Public, Split, write_records
+from extensions.owners.data import Public, Split, in_memory
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import Manifest, of_tuples, settings_of
 from extensions.runs.options import Meeting
@@ -130,17 +129,15 @@ def _wanted(config: TrainConfig, sizes: Sequence[Public]) -> tuple[list[Request]
 
 
 def _requests(config: TrainConfig, sizes: Sequence[Public]) -> list[Request]:
-    with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
-        files = [
-            write_records(_zeros(own), Path(scratch) / f"party-{rank}.npz")
-            for rank, own in enumerate(sizes)
-        ]
-        with Parties(config.parties, provider="dealer") as parties:
-            asked = parties.run(
-                "crypten_ext.run.preparation:rehearse_task",
-                per_party=[{"records": str(path)} for path in files],
-                config=config.to_dict(),
-            )
+    with (
+        in_memory([*map(_zeros, sizes)]) as files,
+        Parties(config.parties, provider="dealer") as parties,
+    ):
+        asked = parties.run(
+            "crypten_ext.run.preparation:rehearse_task",
+            per_party=[{"records": str(path)} for path in files],
+            config=config.to_dict(),
+        )
     return whole_run(asked[0], config.steps)
 
 

@@ -1,6 +1,5 @@
 """The commands that train: all parties on this machine, or one of them."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,10 +15,9 @@ from extensions.options import Options
 from extensions.options.leaves import Typed, shows
 from extensions.owners.data import (
     Public,
+    in_memory,
     is_table,
     read_party_file,
-    write_parts,
-    write_records,
 )
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.runs.budget.kept import ledgers_of, spent_in
@@ -100,13 +98,12 @@ def train(
     options = replace(options, ledgers=ledgers)
     with ExitStack() as stack:
         stack.enter_context(at_hand(engine, settings, options))
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pea-"))
         settings.resolved(records=sum(sizes))
         if note is not None:
             console.notice(note)
         with console.extracting() as extracted:
             parts = named.extract([source.stated for source in sources], extracted)
-        files = write_parts(parts, Path(folder))
+        files = stack.enter_context(in_memory(parts))
         public = [part.public for part in parts]
         rows = [len(part.train_x) for part in parts]
         check_classes(settings, parts, of_all=True)
@@ -197,11 +194,12 @@ def party(
     assumed = config.resolved(records=config.parties * source.split.drawn)
     records = seat.records
     options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
-    with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+    with ExitStack() as stack:
         if seat.features is not None or is_table(records):
             own = data.features_of(source, extraction)
-            records = write_records(own, Path(folder) / "features.npz", config.classes)
-        own = read_party_file(records)
+            (records,) = stack.enter_context(in_memory([own]))
+        else:
+            own = read_party_file(records)
         check_classes(config, [own])
         console.notices(config, engine.notices(config))
         console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")

@@ -1,6 +1,7 @@
 """Data sets for `pea train`, cut into one file for each party."""
 
 from extensions.owners.data.files import (
+    in_memory,
     read_classes,
     read_party_file,
     read_raw_file,
@@ -53,6 +54,7 @@ __all__ = [
     "Unlabelled",
     "bounded_rows",
     "find_folder",
+    "in_memory",
     "is_named_as_records",
     "is_table",
     "kind_of",

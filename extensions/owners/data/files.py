@@ -1,9 +1,13 @@
 """A party's own .npz file: training and held-out records, readable by their owner alone."""
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +57,32 @@ def write_records(part: Split, path: Path, classes: int | None = None) -> Path:
         path: of the file.
         classes: as in `write_parts`.
     """
-    told = {} if classes is None else {"classes": classes}
+    return write_private(path, **_named(part, classes))
+
+
+@contextmanager
+def in_memory(parts: Sequence[Split]) -> Iterator[list[Path]]:
+    """Context manager with a file for each part, which other processes of this user can read too.
+
+    On Linux they are in memory: no disk has them, and they are gone with this process.
+    """
+    with ExitStack() as stack:
+        if sys.platform != "linux":
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pea-"))
+            yield write_parts(parts, Path(folder))
+            return
+        paths = []
+        for rank, part in enumerate(parts):
+            file = stack.enter_context(open(os.memfd_create(f"party-{rank}.npz"), "wb"))
+            _save(file, _named(part))
+            file.flush()
+            paths.append(Path(f"/proc/{os.getpid()}/fd/{file.fileno()}"))
+        yield paths
+
+
+def _named(part: Split, classes: int | None = None) -> dict[str, npt.ArrayLike | None]:
     recipe = np.array(json.dumps(dict(part.recipe)))
-    return write_private(path, **{**vars(part), **told, _RECIPE: recipe})
+    return {**vars(part), "classes": classes, _RECIPE: recipe}
 
 
 def read_classes(path: Path) -> int | None:
@@ -77,10 +104,14 @@ def write_private(path: Path, **arrays: npt.ArrayLike | None) -> Path:
 
     What is None is left out.
     """
-    there = {name: array for name, array in arrays.items() if array is not None}
     with durable.write(path) as file:
-        np.savez(file, **there)  # type: ignore[arg-type]
+        _save(file, arrays)
     return path
+
+
+def _save(file: BinaryIO, arrays: Mapping[str, npt.ArrayLike | None]) -> None:
+    there = {name: array for name, array in arrays.items() if array is not None}
+    np.savez(file, **there)  # type: ignore[arg-type]
 
 
 def read_party_file(path: Path) -> Split:
