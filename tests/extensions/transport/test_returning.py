@@ -167,7 +167,9 @@ def test_nobody_else_takes_the_place_of_a_connection(tmp_path):
         before = link.meshes[0].descriptors
         with pytest.raises(RefusedError, match="expected the run"):
             link.dial(1, PATIENCE, bytes(32))
-        link.dial(2, PATIENCE).close()  # a member, but not of this pair
+        with link.dial(2, PATIENCE) as other:  # a member, but not of this pair
+            other.settimeout(120.0)
+            assert not other.recv(1), "it is let go at once"
         with socket.create_connection(link.cable.target) as replay:
             replay.sendall(bytes(link.cable.carried[0]))
             while replay.recv(4096):
