@@ -286,11 +286,11 @@ def test_files_of_different_runs_are_refused_and_not_used(tmp_path: Path):
 @pytest.mark.parametrize(
     ("settings", "longest", "refused"),
     [
-        ({}, 1.5, r"rows of norm at most max_feature_norm = 1"),
+        ({}, 1.5, r"of norm at most max_feature_norm = 1"),
         (
             {"model": "mlp:4", "steps": 100_000, "lr": 1e3},
             1.0,
-            r"learning_rate = .* for fewer steps",
+            r"^learning_rate must be such that",
         ),
     ],
     ids=["a row that is too long", "steps without proven bounds"],

@@ -167,7 +167,7 @@ def test_pieces_of_a_convolutional_model_are_smaller():
 
 def test_terms_that_do_not_fit_the_records_end_both(pools, ledger: Path):
     told, own = pools.run(2, TASKS + "refused", ledger=ledger, max_feature_norm=0.5)
-    assert "rows of norm at most max_feature_norm = 0.5" in own
+    assert "of norm at most max_feature_norm = 0.5" in own
     assert told.endswith("They do not fit its records.")
     assert not re.search(r"\brow\b|norm", told)
     assert not ledger.exists()
