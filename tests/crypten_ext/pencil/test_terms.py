@@ -101,8 +101,8 @@ def test_a_models_file_is_read_so(forged, tmp_path):
     held = {name: array(each) for name, each in arrays_of(path).items()}
     zipped(path, **held | forged)
 
-    def refused() -> None:
+    def rejected() -> None:
         with refused("start"):
             read_model(path)
 
-    assert peak(refused) < LARGE
+    assert peak(rejected) < LARGE

@@ -132,8 +132,8 @@ def test_the_party_at_which_the_others_meet_is_missed():
         ("--rank", 2, "--rank "),
         ("--rendezvous", "here", "--rendezvous "),
         ("--records", "nowhere.npz", "--records "),
-        ("--provider", "dealer", "--dealer, --material "),
-        ("--dealer", "here:1", "--dealer, --material "),
+        ("--provider", "dealer", "Give --dealer or --material "),
+        ("--dealer", "here:1", "Give --dealer or --material "),
     ],
 )
 def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected, tmp_path):
