@@ -406,8 +406,8 @@ def but(**changes: Any) -> bytes:
         (but(say="plan", requests={}), "a 'plan' has a list of 1..100000 requests"),
         (but(requests=["square"]), "a request is a kind and a list"),
         (but(requests=[[1, []]]), "a request is a kind and a list"),
-        (but(requests=[["square", [{"4": 4}]]]), "parameter = 'dict'"),
-        (but(requests=[["square", [[4.5]]]]), "parameter = 'float'"),
+        (but(requests=[["square", [{"4": 4}]]]), "parameter must be .*, not dict"),
+        (but(requests=[["square", [[4.5]]]]), "parameter must be .*, not float"),
         (but(requests=[["bits", [[1] * 5000]]]), "a request has at most 8192 characters, not 150"),
     ],
 )

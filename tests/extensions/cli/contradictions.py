@@ -50,7 +50,7 @@ epsilon range !noise-multiplier --epsilon=1e9
 epsilon range !noise-multiplier --epsilon=10000.5
 epsilon_init range --init=local-average --epsilon-init=1e9
 delta range !delta
-steps+epochs value --epochs=1
+steps+epochs either --epochs=1
 noise_multiplier conflict --no-dp
 delta conflict --no-dp !noise-multiplier
 epsilon conflict --no-dp !noise-multiplier --epsilon=1 !delta
@@ -122,8 +122,8 @@ max_feature_norm conflict {players} --max-feature-norm=2
 seed conflict {players} --seed-data=3
 keep conflict {players} --no-feature-cache
 budget conflict {players} --budget=none
-federation value {players} --federation=nowhere.toml
-key value {players} --key=nowhere.pem
+federation needs {players} --federation=nowhere.toml
+key needs {players} --key=nowhere.pem
 open value {players} --open=each-step
 method value {players} --method=statistics !steps --loss=least-squares
 whiten value {players} --whiten --noise-multiplier-whiten=4
@@ -149,8 +149,8 @@ dealer conflict --open=each-step --provider=dealer --dealer=127.0.0.1:9
 labels data --records=given/halves.npz
 labels data --records=given/negative.npz
 labels value --records=given/many.npz
-dealer+material value --provider=dealer
-dealer+material value --provider=dealer --dealer=127.0.0.1:9 --material=nowhere
+dealer+material either --provider=dealer
+dealer+material either --provider=dealer --dealer=127.0.0.1:9 --material=nowhere
 material file --provider=dealer --material=nowhere
 dealer value --provider=dealer --dealer=127.0.0.1:99999
 parties range --rank=1 --world-size=1
@@ -175,14 +175,14 @@ data value !records !held-out !columns --data=parquet:nowhere.parquet
 data choice !records !held-out !columns --data=iris
 records file !records !held-out !columns --data=npz:nowhere.npz
 features value !records !held-out !columns --features=nothing
-steps+epochs value --epochs=1
+steps+epochs either --epochs=1
 noise_multiplier conflict --no-dp
 delta range !delta
 epsilon+noise_multiplier privacy !noise-multiplier
 """,
     "dealer": """
-bind+parties value !bind
-bind+parties value !parties
+bind+parties either !bind
+bind+parties either !parties
 key missing !bind !parties --federation=nowhere.toml
 runs value !bind !parties --federation=nowhere.toml --key=nowhere.pem --runs=0
 key file !bind !parties --federation=nowhere.toml --key=nowhere.pem
@@ -255,12 +255,12 @@ model file !shares --model=given
 model file !shares --model=given/own.npz
 model file !shares --model=given/own.csv
 model file !shares --model=given/empty.npz
-model+shares value !shares
-records+out value !records
-records+out value !shares --model=given/model.npz !out
-rank+rendezvous value --rank=0 --rendezvous=tcp://127.0.0.1:29513 --provider=tfp
+model+shares either !shares
+records+out either !records
+records+out either !shares --model=given/model.npz !out
+rank+rendezvous either --rank=0 --rendezvous=tcp://127.0.0.1:29513 --provider=tfp
 key missing --rank=0
-rank+rendezvous value --shares=given/shares/party-0.npz
+rank+rendezvous either --shares=given/shares/party-0.npz
 rank value {share} --rank=-1
 rendezvous value {share} --rendezvous=here
 rendezvous value {share} --rendezvous=tcp://127.0.0.1:99999

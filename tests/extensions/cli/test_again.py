@@ -99,7 +99,7 @@ def test_what_no_option_says_is_told_if_it_differs(in_folder):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("steps = 2", "must be a report. Expecting value"),
+        ("steps = 2", "Expecting value"),
         ("[1]", "must be a report of `pea train`"),
         ("{}", "must be a report of `pea train`, with its options"),
         ('{"options": {"rounds": 3}}', "is no option of this command"),

@@ -51,4 +51,4 @@ def test_records_of_one_party_that_do_not_fit_stop_all(parts, which):
     bad = replace(parts[1], **{which: getattr(parts[1], which) * np.nan})
     mine, others = refusals([(CONFIG, NOTHING, parts[0]), (CONFIG, NOTHING, bad)])
     assert mine.startswith("records = 'refused by party 1'")
-    assert others.startswith("features = 'NaN or infinity'")
+    assert others.startswith("features = 'row 0, column 0': data")

@@ -55,9 +55,9 @@ def test_shapes_and_types_are_kept(shape):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_non_finite_values_are_named(bad):
-    with refused("features", "range", value=bad) as caught:
+    with refused("features", "range") as caught:
         encode([[0.0, 1.0], [bad, 2.0]], 16, name="features")
-    assert caught.value.argument == "features"
+    assert repr(caught.value.value) == repr(bad)
 
 
 @pytest.mark.parametrize("frac_bits", [8, 16, 20, 24])

@@ -335,7 +335,7 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
 
     run = once("fl", *SMALL, *lossy, "--rounds", ran + 2)
     assert here(monkeypatch, *run, "--checkpoint", kept) == 1
-    assert "a file that is not there yet. Give --resume" in capsys.readouterr().err
+    assert "Give --resume to go on from it" in capsys.readouterr().err
     for option, value, named in (("--lr", 0.2, "lr"), ("--drop-out", 0.1, "drop_out")):
         other = once(*run, option, value)
         assert here(monkeypatch, *other, "--checkpoint", kept, "--resume") == 1
