@@ -186,14 +186,14 @@ LONG = np.full((8, 3), 0.7231)
         (
             {"train_x": LONG},
             "features",
-            "rows of norm at most max_feature_norm = 1",
+            "of norm at most max_feature_norm = 1",
             "row 0",
             "1.25",
         ),
         (
             {"test_x": LONG[:4]},
             "features",
-            "rows of norm at most max_feature_norm = 1",
+            "of norm at most max_feature_norm = 1",
             "row",
             "1.25",
         ),
@@ -201,7 +201,7 @@ LONG = np.full((8, 3), 0.7231)
         ({"test_y": np.full(4, 7351)}, "labels", "an integer in 0..1", "row 0", "7351"),
         (
             *({"train_units": np.zeros(8, int)}, "units"),
-            *("persons with at most {rows_per_unit=1}", "a person", None),
+            *("one with at most {rows_per_unit=1}", "a person", None),
         ),
     ],
 )

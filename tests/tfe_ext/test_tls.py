@@ -203,7 +203,7 @@ def test_a_client_names_a_port_that_one_which_was_stopped_still_has(tmp_path, mo
         port = stopped.getsockname()[1]
         players = {"server0": f"127.0.0.1:{port}"}
         client = links.Links(Local(own["client"], found), players, 1, print, HERE["client"])
-        with refused("players", "value", value="127.0.0.4:34771"), client:
+        with refused("players", "value", value=f"{HERE['client']}:{port}"), client:
             pass
 
 

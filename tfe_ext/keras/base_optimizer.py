@@ -155,7 +155,6 @@ class Optimizer:
         )
         return with_largest_rate(settings.lr, lambda rate: made(learning_rate=rate))
 
-    @property
     def names(self) -> Sequence[str]:
         """Of what goes on from step to step beside the weights."""
         return rule_for(self.settings).names_of(self.settings)

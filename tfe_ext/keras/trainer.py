@@ -102,8 +102,8 @@ class Trainer:
             expected=rate * records.size,
         )
         rule, iterates = optimizer.rule(plan).fixed, self.beside(chain, optimizer)
-        optimizer.check_goes_on(name for name in optimizer.names if name not in iterates)
-        beside = {name: iterates.of(name) for name in optimizer.names}
+        optimizer.check_goes_on(name for name in optimizer.names() if name not in iterates)
+        beside = {name: iterates.of(name) for name in optimizer.names()}
         public = self._numbers(optimizer.public(plan))
 
         def finished(sums: Sums) -> None:
