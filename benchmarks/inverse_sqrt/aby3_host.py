@@ -13,7 +13,7 @@ from benchmarks.instruments.hosts import ABY3
 from benchmarks.instruments.players import local_players
 from benchmarks.inverse_sqrt.points import batch_of, points
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, Count
-from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
+from extensions.protocols.paper.inverse_sqrt_paper import inverse_sqrt_paper
 from tfe_ext.costs.cost import cost_of_graph
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 

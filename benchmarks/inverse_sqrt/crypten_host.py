@@ -16,7 +16,7 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
-from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
+from extensions.protocols.paper.inverse_sqrt_paper import inverse_sqrt_paper
 
 import crypten
 

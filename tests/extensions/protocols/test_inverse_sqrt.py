@@ -18,7 +18,7 @@ from extensions.protocols.inverse_sqrt import (
     inverse_root_of_power,
     inverse_sqrt,
 )
-from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
+from extensions.protocols.paper.inverse_sqrt_paper import inverse_sqrt_paper
 from extensions.ring.clear import ClearRing
 from tests.helpers.refused import refused
 from tests.helpers.strategies import (
