@@ -385,10 +385,6 @@ class StepPlan(Noise):
         squares = math.fsum(rate**2 for rate in rates)
         return math.fsum(rates) * self.largest_pull + math.sqrt(squares) * self.largest_noise
 
-    def check_drift(self, rates: Sequence[float], max_weight_norm: float) -> None:
-        """Raises ArgumentError if weights might leave their bound within steps of such rates."""
-        self.check_moved(self.moved(rates), len(rates), max_weight_norm)
-
     def check_moved(self, moved: float, steps: int, max_weight_norm: float) -> None:
         """Raises ArgumentError if weights that steps move so far might leave their bound.
 

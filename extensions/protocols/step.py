@@ -4,7 +4,7 @@ A `Step` has the public constants, whose bounds are proven when it is made and n
 computes on what a host's ring gives it:
 
 - `clipped` returns the sums of clipped gradients of some rows; those of several pieces add up;
-- `finish` adds the noise, has the optimizer's rule use the sums, and returns the state after it;
+- `after` has the optimizer's rule use noisy sums, and returns the state after the step;
 - `public` returns the integers of a step that are public and may be others in each.
 
 A run (`extensions.protocols.pea`) has a host compile `sampled`, which draws the rows too. Scripts
@@ -14,6 +14,7 @@ of CrypTen and models of Keras have gradients, shares and integers of their own,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from extensions.network.chain import Network
@@ -87,8 +88,12 @@ class Step:
         Returns:
             Whether the model before it is one of those whose mean is taken, and those of the rule.
         """
-        rates = multipliers(self.config.lr_schedule, self.config.steps)
-        return [self.mean.counts(number), *self.rule.public(number, rates[number - 1])]
+        return [self.mean.counts(number), *self.rule.public(number, self._rates[number - 1])]
+
+    @cached_property
+    def _rates(self) -> list[float]:
+        """What the learning rate is multiplied by in each step."""
+        return multipliers(self.config.lr_schedule, self.config.steps)
 
     def clipped(self, ring: Ring, model: Parameters, batch: Batch) -> Sums:
         """Returns the sums of clipped gradients of rows, without noise.

@@ -145,10 +145,6 @@ class AdamPlan:
         """Returns a bound of the norm by which steps of such rates move all weights together."""
         return math.fsum(rates) * self.largest_step()
 
-    def check_drift(self, rates: Sequence[float], max_weight_norm: float) -> None:
-        """Raises ArgumentError if weights might leave their bound within steps of such rates."""
-        self.step.check_moved(self.moved(rates), len(rates), max_weight_norm)
-
     @property
     def frac_bits(self) -> int:
         """Fractional bits of both moments."""

@@ -72,9 +72,9 @@ def forecast(
         ArgumentError: steps for which the bounds are not proven.
     """
     records = announced(config, sizes, features)
-    step_made = Step.of(config, records)
-    plan = step_made.plan
-    each = zip(step_made.network.parameter_shapes, plan.layers, plan.ways, strict=True)
+    made = Step.of(config, records)
+    plan = made.plan
+    each = zip(made.network.parameter_shapes, plan.layers, plan.ways, strict=True)
     return {
         "backend": config.backend,
         "parties": config.parties,

@@ -84,9 +84,9 @@ def test_lists_of_rows_take_any_records():
     ],
 )
 def test_functions_that_make_no_model_are_refused(folder: Path, text: str):
-    with refused("model") as caught:
+    wrong = 'layers:[["activation",{"function":"gelu"}]]'
+    with refused("model", value=wrong if text.endswith(":wrong") else text):
         named(text)
-    assert caught.value.value == text or "gelu" in caught.value.value
 
 
 @pytest.mark.parametrize(
