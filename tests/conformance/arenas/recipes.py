@@ -15,11 +15,12 @@ from extensions.network.layers import LayerGradient
 from extensions.network.losses import Loss
 from extensions.network.tally import summary, tally
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.protocols import clipping, dpsgd, initialization, inverse_sqrt_paper
+from extensions.protocols import clipping, dpsgd, initialization
 from extensions.protocols import inverse_sqrt as one_hot
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.protocols.paper import inverse_sqrt_paper
 from extensions.protocols.updates.adam import AdamPlan, Moments, adam_step
 from extensions.ring.interface import Ring, Share
 
