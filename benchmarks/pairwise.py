@@ -10,13 +10,13 @@ import numpy as np
 
 from benchmarks.benchmark import STEPS, Benchmark, Result
 from benchmarks.tables import Table
-from extensions.lattice.plan import Convolution, matrices
-from extensions.lattice.product import KeyOwner, Multiplier
-from extensions.oblivious_transfer.blocks import Hash
-from extensions.oblivious_transfer.extension import Receiver, Sender, message_bytes
-from extensions.oblivious_transfer.values import receive_correlated, send_correlated
 from extensions.options import Option
 from extensions.rules import Whole
+from extensions.two_party.lattice.plan import Convolution, matrices
+from extensions.two_party.lattice.product import KeyOwner, Multiplier
+from extensions.two_party.oblivious_transfer.blocks import Hash
+from extensions.two_party.oblivious_transfer.extension import Receiver, Sender, message_bytes
+from extensions.two_party.oblivious_transfer.values import receive_correlated, send_correlated
 
 MB = 1e6
 CHEETAH_MB = 0.4

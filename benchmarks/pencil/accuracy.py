@@ -24,13 +24,13 @@ from crypten_ext.pencil.turn import NoNoise
 from extensions.errors import PeaError
 from extensions.owners.data import Split
 from extensions.owners.origin import FeatureExtraction, Origin
-from extensions.pairwise.owned import DATA
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import draw_rows
 from extensions.protocols.host import Batch
 from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.two_party import owned
 
 OWNERS = 2
 RATES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -89,7 +89,7 @@ class _OfTheDataOwner(SystemSource):
     """Noise that one of two parties draws, and the other one none."""
 
     def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
-        if party != DATA:
+        if party != owned.DATA:
             return NoNoise().gaussian(party, scale, shape)
         return super().gaussian(party, scale, shape)
 
@@ -136,7 +136,7 @@ def _sums(
     own = terms.encoded(part.train_x, part.train_y)
     rate = case.cost.sample_rate
     for _ in range(case.learning.steps):
-        rows = draw_rows(own, party=DATA, sample_rate=rate, rows=plan.rows, source=source)
+        rows = draw_rows(own, party=owned.DATA, sample_rate=rate, rows=plan.rows, source=source)
         account.charge()
         parameters = [encoded_layer(*layer, terms.frac_bits) for layer in model.layers]
         batch = Batch(rows.features, rows.labels, rows.squared_norms, rows.padding)

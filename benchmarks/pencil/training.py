@@ -23,11 +23,11 @@ from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from extensions.network.layers import LayerGradient
 from extensions.network.models.own_layers import Layers
-from extensions.pairwise.owned import MODEL
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.pencil import step
 from extensions.ring.interface import Ring, Share
+from extensions.two_party import owned
 
 NAME = "pencil-training"
 HOUR = 3600.0
@@ -136,9 +136,9 @@ def measure(
             super().learn(sums, expected)
             mark()
 
-    if context.rank == MODEL:
-        owned = Model.begin(terms, 1.0)
-        _, offer = turn.lead(Marked(terms, owned.layers, 1.0), budget.steps)
+    if context.rank == owned.MODEL:
+        begun = Model.begin(terms, 1.0)
+        _, offer = turn.lead(Marked(terms, begun.layers, 1.0), budget.steps)
         stated: dict[str, Any] = {"rows": offer.rows}
     else:
         x, y = records(features, count)

@@ -4,7 +4,7 @@
     crypten.cfg.mpc.provider = "PARTIES"
 
 Any n - 1 parties that follow the protocol learn nothing of what the tuples hide
-(`extensions.pairwise`). Online all is as with a dealer: the same openings in the same rounds. What
+(`extensions.two_party`). Online all is as with a dealer: the same openings in the same rounds. What
 a dealer would send is replaced by messages between the parties, of which there are far more.
 """
 

@@ -17,10 +17,7 @@ from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise.rounds import run
 from extensions.errors import ArgumentError
-from extensions.pairwise import tuples
-from extensions.pairwise.costs import cost_of
-from extensions.pairwise.peers import Peers, meet
-from extensions.pairwise.rounds import together
+from extensions.two_party import Peers, cost_of, made, meet, together
 
 from crypten import communicator
 
@@ -112,7 +109,7 @@ class Maker:
         for request in requests:
             recipe_of(request)  # or parties would stop at different places
         started = time.process_time()
-        makings = [tuples.made(self.peers, one.kind, one.parameters) for one in requests]
+        makings = [made(self.peers, one.kind, one.parameters) for one in requests]
         found = run(together(makings), self.group)
         self.effort.tuples += len(requests)
         self.effort.seconds += time.process_time() - started

@@ -16,7 +16,7 @@ class PartiesProvider(AskingProvider):
 
     Cost:
         Rounds and bytes among the parties, of which neither counts as an opening's
-        (`extensions.pairwise`); from the second step of a loop on, all at its beginning.
+        (`extensions.two_party.pairwise`); from the second step of a loop on, all at its beginning.
     """
 
     NAME = "PARTIES"

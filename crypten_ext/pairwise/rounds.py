@@ -1,4 +1,4 @@
-"""Rounds of `extensions.pairwise` among CrypTen's parties, over the connections that they have."""
+"""Rounds of `extensions.two_party` among CrypTen's parties, over the connections that they have."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed
 
-from extensions.pairwise.rounds import Making, Round
+from extensions.two_party import Making, Round
 
 Result = TypeVar("Result")
 _TAG = 2

@@ -13,11 +13,9 @@ from crypten_ext.pairwise.maker import peers
 from crypten_ext.pairwise.rounds import run
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor, Operand, share_of
-from extensions.pairwise.online import times_flags, truncated
-from extensions.pairwise.owned import End, meet, multiplied, weighed
-from extensions.pairwise.rounds import Making, together
 from extensions.protocols.pencil.step import weight_bits
 from extensions.ring.fixed_point import Integers
+from extensions.two_party import Making, online, owned, together
 
 from crypten import communicator
 
@@ -69,7 +67,7 @@ class PencilRing(CrypTenRing):
     def __init__(self, frac_bits: int) -> None:
         super().__init__(frac_bits)
         self._group = communicator.get().main_group
-        self._end: End = self.run(meet(self.rank))
+        self._end: owned.End = self.run(owned.meet(self.rank))
         self._peers = peers()
 
     def run(self, making: Making[Any]) -> Any:
@@ -84,12 +82,16 @@ class PencilRing(CrypTenRing):
         return Inputs(rows, whole=isinstance(x, Inputs) and x.whole)
 
     def truncate(self, items: Sequence[tuple[torch.Tensor, Any]]) -> list[torch.Tensor]:
-        """Returns what every ring does, by `extensions.pairwise.online.truncated`; two rounds."""
-        return self._at_once([truncated(self._peers, z.numpy(), shift) for z, shift in items])
+        """Returns what every ring does, by `two_party.online.truncated`; two rounds."""
+        return self._at_once(
+            [online.truncated(self._peers, z.numpy(), shift) for z, shift in items]
+        )
 
     def mul_flags(self, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
-        """Returns what every ring does, by `extensions.pairwise.online.times_flags`; two rounds."""
-        return self._at_once([times_flags(self._peers, x.numpy(), b.numpy()) for x, b in pairs])
+        """Returns what every ring does, by `two_party.online.times_flags`; two rounds."""
+        return self._at_once(
+            [online.times_flags(self._peers, x.numpy(), b.numpy()) for x, b in pairs]
+        )
 
     def _at_once(self, makings: Sequence[Making[Integers]]) -> list[torch.Tensor]:
         return [torch.from_numpy(share) for share in self.run(together(makings))]
@@ -109,12 +111,12 @@ class PencilRing(CrypTenRing):
         whole = any(isinstance(one, Inputs) and one.whole for one in (x, y))
         if isinstance(y, Weight):
             own, columns = share_of(x).numpy(), y.shape[1]
-            return weighed(
+            return owned.weighed(
                 self._end, own, y.words, columns, bits=weight_bits(self.frac_bits), whole=whole
             )
         if isinstance(y, Inputs) and x.ndim == 2:
-            return multiplied(self._end, x.numpy(), y.share.numpy(), whole=whole)
+            return owned.multiplied(self._end, x.numpy(), y.share.numpy(), whole=whole)
         if isinstance(y, Inputs) and whole:
             pairs = zip(x.numpy(), y.share.numpy(), strict=True)
-            return together([multiplied(self._end, *pair, whole=True) for pair in pairs])
+            return together([owned.multiplied(self._end, *pair, whole=True) for pair in pairs])
         return None

@@ -21,8 +21,6 @@ from crypten_ext.pencil.model import Model
 from crypten_ext.pencil.ring import Inputs, PencilRing, Weight
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from extensions.errors import ArgumentError, PeaError
-from extensions.pairwise.owned import DATA, MODEL, told_to_model
-from extensions.pairwise.rounds import Making, Round
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, draw_rows
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -30,6 +28,7 @@ from extensions.protocols.host import Batch, part_of
 from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import NoiseSource
+from extensions.two_party import Making, Round, owned
 
 import crypten
 from crypten import communicator
@@ -84,9 +83,9 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
         ArgumentError: the data owner does not take part, and says why; weights beyond their bound.
         PartyLostError: the data owner is lost.
     """
-    _check_parties(MODEL)
+    _check_parties(owned.MODEL)
     terms = model.terms
-    said = _exchanged(DATA, terms.pack(), MESSAGE_BYTES)
+    said = _exchanged(owned.DATA, terms.pack(), MESSAGE_BYTES)
     offer = Offer.unpack(said)
     if offer.problem:
         raise ArgumentError("terms", "refused by the data owner", "accepted by it", offer.problem)
@@ -95,7 +94,7 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
         while True:
             model.check()  # or the data owner would be charged for a step that cannot be made
             own = _GO if made < steps else _OVER if last else _STOP
-            theirs = _exchanged(DATA, own, 1)
+            theirs = _exchanged(owned.DATA, own, 1)
             if own != _GO or theirs != _GO:
                 return Told(made, own == _OVER, theirs != _GO), offer
             sums = _step(ring, plan, terms, model.layers, None, NoNoise())
@@ -127,17 +126,17 @@ def follow(
             run; the model's owner is told so too.
         PartyLostError: the model's owner is lost.
     """
-    _check_parties(DATA)
+    _check_parties(owned.DATA)
     source = source or SystemSource()
     terms, own, plan = _agreed(records, account)
     made, rate, shapes = 0, account.budget.sample_rate, _shapes(terms)
     with joint_ring(terms.frac_bits) as ring:
         while True:
             mine = _GO if account.left else _STOP
-            theirs = _exchanged(MODEL, mine, 1)
+            theirs = _exchanged(owned.MODEL, mine, 1)
             if mine != _GO or theirs != _GO:
                 return Told(made, theirs == _OVER, mine != _GO)
-            rows = draw_rows(own, party=DATA, sample_rate=rate, rows=plan.rows, source=source)
+            rows = draw_rows(own, party=owned.DATA, sample_rate=rate, rows=plan.rows, source=source)
             account.charge()
             given = rows.features, rows.labels, rows.squared_norms, rows.padding
             _step(ring, plan, terms, shapes, given, source)
@@ -150,7 +149,7 @@ def _agreed(
 ) -> tuple[Terms, OwnRecords, StepPlan]:
     """Returns what the model's owner states, once it was told what this party offers."""
     offer = account.offer(account.capacity)
-    came = _received(MODEL, MESSAGE_BYTES)
+    came = _received(owned.MODEL, MESSAGE_BYTES)
     problem = "The terms are none that it can keep."
     try:
         terms = Terms.unpack(came)
@@ -161,9 +160,9 @@ def _agreed(
         problem = "The reason is in its output."  # nobody else is told what its ledger says
         account.reserve()
     except PeaError:
-        _send(MODEL, replace(offer, problem=problem).pack())
+        _send(owned.MODEL, replace(offer, problem=problem).pack())
         raise
-    _send(MODEL, offer.pack())
+    _send(owned.MODEL, offer.pack())
     return found
 
 
@@ -192,7 +191,7 @@ def _step(
     parameters = [_parameters(pair, terms.frac_bits) for pair in layers]
     pieces = _pieces(terms, plan.rows, own)
     parts = noisy_sums(ring, terms.network, plan, parameters, pieces, source)
-    opened = ring.run(told_to_model(ring.rank, [part.numpy() for part in parts]))
+    opened = ring.run(owned.told_to_model(ring.rank, [part.numpy() for part in parts]))
     if opened is None:
         return None
     return [decode(part, terms.frac_bits + plan.factor_bits) for part in opened]

@@ -15,6 +15,9 @@ from extensions.ring.interface import Bits, Share
 from extensions.ring.planes import LANES, WIDTHS, planes, without_signs
 from extensions.ring.words import Exponent, Monomial, Word, products_of, shift_right, shift_word
 
+MOST_MAKERS = 4
+"""Parties that can make tuples among themselves: pairs grow with the square of their number."""
+
 Sharing = Literal["sum", "xor"]
 """Whether the shares of a word add up to it, modulo 2^64, or are its XOR."""
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from extensions.errors import ArgumentError
-from extensions.pairwise import MOST_PARTIES
+from extensions.ring.tuples import MOST_MAKERS
 
 Provider = Literal["dealer", "parties", "tfp"]
 
@@ -65,6 +65,6 @@ def check_provider(provider: str, parties: int | None = None) -> None:
     """
     if provider not in DEALINGS:
         raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")
-    if provider == "parties" and parties is not None and not 2 <= parties <= MOST_PARTIES:
-        allowed = f"in 2..{MOST_PARTIES} with the provider 'parties'"
+    if provider == "parties" and parties is not None and not 2 <= parties <= MOST_MAKERS:
+        allowed = f"in 2..{MOST_MAKERS} with the provider 'parties'"
         raise ArgumentError("parties", parties, allowed, "Choose {provider=dealer} for more.")

@@ -4,10 +4,10 @@ from math import prod
 
 import numpy as np
 
-from extensions.lattice import wire
-from extensions.lattice.packing import output_places
-from extensions.lattice.product import KeyOwner
-from extensions.lattice.scheme import DEGREE
+from extensions.two_party.lattice import wire
+from extensions.two_party.lattice.packing import output_places
+from extensions.two_party.lattice.product import KeyOwner
+from extensions.two_party.lattice.scheme import DEGREE
 
 
 def integers(residues, primes):

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from extensions.pairwise.peers import Peers, meet
-from extensions.pairwise.rounds import Making
 from extensions.ring.fixed_point import Integers
 from extensions.ring.tuples import Sharing
+from extensions.two_party.pairwise.peers import Peers, meet
+from extensions.two_party.pairwise.rounds import Making
 
 Alter = Callable[[int, int, int, bytes], bytes]
 """What arrives of a message: the round, its sender, its receiver and what was sent."""

@@ -2,7 +2,7 @@
 
 The model's owner has the weights in the clear and gives none of them away; the data owner has the
 records. All values in between are shared by the two. What they share is multiplied by the weights
-by Algorithm 1, and by each other by Algorithm 2 (`extensions.pairwise.owned`); clipping and all
+by Algorithm 1, and by each other by Algorithm 2 (`extensions.two_party.owned`); clipping and all
 that is not linear are the protocols of any two parties. What the model's owner gets to see of the
 records is the sum of a step's clipped gradients, to which the data owner has added noise before.
 

@@ -9,12 +9,12 @@ from extensions.network.losses import SQUARED
 from extensions.network.models.start_file import CHOSEN_BY_COUNTS, is_file, owes
 from extensions.network.softmax import SOFTMAX_CLASSES
 from extensions.network.spec import STARTS, ModelSpec
-from extensions.pairwise import MOST_PARTIES
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, most_norm
 from extensions.protocols.initialization import AVERAGING, STRATEGIES
 from extensions.protocols.settings import MAX_PARTIES
 from extensions.protocols.updates import RULES as OPTIMIZERS
 from extensions.ring.fixed_point import SAFE_BITS
+from extensions.ring.tuples import MOST_MAKERS
 from extensions.rules import Between, Rule, Whole, one_of
 from extensions.runs.config.defaults import follows_noise
 from extensions.runs.config.stated import Stated
@@ -215,7 +215,7 @@ _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 RULES: tuple[Cross, ...] = (
     Cross(CRYPTEN, "parties", Whole(2, MAX_PARTIES)),
-    Cross(THEMSELVES, "parties", Whole(2, MOST_PARTIES), "Choose {provider=dealer} for more."),
+    Cross(THEMSELVES, "parties", Whole(2, MOST_MAKERS), "Choose {provider=dealer} for more."),
     Cross(
         *(ALWAYS, "colluders", lambda c: Whole(1, max(1, c.parties - 1))),
         "At least one party must be honest.",

@@ -14,7 +14,6 @@ pytest.importorskip("seal", reason="seal-python is not installed: there is no wh
 from crypten_ext.pencil.account import Account, Budget
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from extensions.errors import ArgumentError
-from extensions.pairwise.owned import DATA
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.host import Batch
 from extensions.protocols.noise import summand_scale
@@ -22,6 +21,7 @@ from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.budget import Cap, read, update
+from extensions.two_party.pairwise.owned import DATA
 from tests.conftest import SHARED
 from tests.helpers.party_tasks.pencil import BUDGET, STEPS, TERMS, encoded, model_of, records
 from tests.helpers.refused import refused

@@ -13,7 +13,7 @@ from crypten_ext.pairwise import maker, preparing, rounds
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.opening import open_sum, open_xor
 from extensions.errors import PeaError
-from extensions.pairwise.rounds import Round
+from extensions.two_party.pairwise.rounds import Round
 from tests.helpers.party_tasks.dealer import compute, use
 
 REQUESTS = [Request.of("square", (5,)), Request.of("bits", (70,)), Request.of("square", (3,))] * 2
