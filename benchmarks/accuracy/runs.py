@@ -21,7 +21,7 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.optimizer import State, whole_network_of
 from extensions.protocols.sums.ways import way_of
-from extensions.protocols.sums.whitened import whitened
+from extensions.protocols.sums.whitening import whitened
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost

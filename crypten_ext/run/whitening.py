@@ -6,7 +6,7 @@ from crypten_ext.run.host import CrypTenHost
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import NoiseShares, NoiseSplit
-from extensions.protocols.sums import whiten as sums
+from extensions.protocols.sums import whitening as sums
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.interface import NoiseSource
 
@@ -37,13 +37,13 @@ def whiten(
         ledger: that of the optimizer, in which it counts.
         noise_multiplier: of the noise that remains after `colluders` parties subtract theirs.
         max_feature_norm: public bound of the Euclidean norm of a row.
-        ridge: what is added to the sum's eigenvalues; by default what suits the noise.
+        ridge: added to the sum's eigenvalues; by default what suits the noise.
         colluders: as in `crypten_ext.optim.DPSGD`.
         noise_shares: likewise.
         source: of the noise; by default each party's operating system.
 
     Guarantees:
-        Those of `extensions.protocols.sums.whiten.whiten`.
+        Those of `extensions.protocols.sums.whitening.whiten`.
 
     Cost:
         Three rounds, and 8 bytes of half a matrix of (columns, columns) to each other party.

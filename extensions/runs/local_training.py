@@ -12,7 +12,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.initialization import MAX_NORM
 from extensions.protocols.settings import account
-from extensions.protocols.sums.whitened import account_for_whitening
+from extensions.protocols.sums.whitening import account_for_whitening
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
 from extensions.runs.config import TrainConfig

@@ -25,7 +25,7 @@ from extensions.protocols.host import Batch, Host, SumOf, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
 from extensions.protocols.optimizer import whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
-from extensions.protocols.sums.whitened import TITLE as WHITENING
+from extensions.protocols.sums.whitening import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Ring, Share

@@ -19,8 +19,7 @@ from extensions.protocols.agreement import Exchange, check_equal_among, common_n
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
 from extensions.protocols.sums.ways import way_of
-from extensions.protocols.sums.whitened import whitened
-from extensions.protocols.sums.whitening import Whitening
+from extensions.protocols.sums.whitening import Whitening, whitened
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
 from extensions.runs.checkpoints import run_settings

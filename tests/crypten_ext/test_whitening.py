@@ -10,8 +10,7 @@ import pytest
 
 from extensions.privacy.accounting import Ledger, epsilon
 from extensions.protocols.sums.gram import gram, pack, unit_rows
-from extensions.protocols.sums.whitened import TITLE
-from extensions.protocols.sums.whitening import WHITENING, Whitening, ridge_of
+from extensions.protocols.sums.whitening import TITLE, WHITENING, Whitening, ridge_of
 from tests.conftest import Pools
 from tests.helpers.owned_rows import owned_rows
 from tests.helpers.wire import on_wire

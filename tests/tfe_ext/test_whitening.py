@@ -4,8 +4,7 @@ import numpy as np
 
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.sums.gram import gram, pack, unit_rows
-from extensions.protocols.sums.whitened import TITLE
-from extensions.protocols.sums.whitening import WHITENING
+from extensions.protocols.sums.whitening import TITLE, WHITENING
 from tests.helpers.owned_rows import owned_rows
 
 TASK = "tests.helpers.tfe_tasks.whitening:opened"

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.sums import whiten as sums
+from extensions.protocols.sums import whitening as sums
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.interface import NoiseSource
 from tfe_ext.aby3.protocol import current_protocol
@@ -40,16 +40,16 @@ def whiten(
         ledger: that of the optimizer, in which it counts.
         noise_multiplier: of the noise that remains after one server subtracts its own.
         max_feature_norm: public bound of the Euclidean norm of a row.
-        ridge: what is added to the sum's eigenvalues; by default what suits the noise.
+        ridge: added to the sum's eigenvalues; by default what suits the noise.
         source: of the noise; by default the operating system.
 
     Guarantees:
-        Those of `extensions.protocols.sums.whiten.whiten`.
+        Those of `extensions.protocols.sums.whitening.whiten`.
 
     Raises:
         ArgumentError: before anything is opened: records or settings that do not fit.
     """
-    prot = current_protocol()
+    host = ABY3Host(current_protocol(), source or SystemSource())
     if not isinstance(x, Mapping) or not x:
         allowed = "features by the owner's name, of one at least"
         raise ArgumentError("x", type(x).__name__, allowed, code="type")
@@ -58,12 +58,10 @@ def whiten(
     if {len(shape) for shape in shapes.values()} != {2} or len({s[1] for s in shapes.values()}) > 1:
         allowed = "(records, columns) of one width at every owner"
         raise ArgumentError("x", shapes, allowed, code="shape")
-    host = ABY3Host(prot, source or SystemSource())
-    own: list[npt.ArrayLike | None] = [None for _ in host.ranks]
-    own[0] = np.concatenate([*tables.values()])
+    rest = [None for _ in host.ranks[1:]]
     return sums.whiten(
         host,
-        own,
+        [np.concatenate([*tables.values()]), *rest],
         ledger,
         noise_multiplier=noise_multiplier,
         max_feature_norm=max_feature_norm,

@@ -12,15 +12,23 @@ than its own row, and no noise here accounts for that.
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.sampling import OwnRecords, check_records, encode_features
+from extensions.protocols.agreement import comparable
+from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host
 from extensions.protocols.noise import EVEN, NoiseSplit
-from extensions.protocols.pea import Keep
+from extensions.protocols.pea import Keep, Own, Summands
+from extensions.protocols.settings import Training
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
     blocks,
@@ -29,14 +37,16 @@ from extensions.protocols.sums.gram import (
     noise_norm,
     pack,
     sigmas,
+    unit_rows,
     unpack,
 )
 from extensions.protocols.sums.noisy_sum import noisy_sum
-from extensions.ring.fixed_point import Integers, Reals
-from extensions.rules import POSITIVE
+from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.rules import NOT_NEGATIVE, POSITIVE
 
 WHITENING = "whitening"
 """Name of the release, and of the noise in ledgers, to which all parties contribute."""
+TITLE = "the sum of x x^T over the features x of training records, with noise"
 
 SHORTEST = 1e-12
 """Length of a mapped row below which it is taken for one of zeros."""
@@ -92,36 +102,36 @@ class Whitening:
         return mapped
 
 
-def noisy_gram(
+def open_whitening(
     host: Host,
     keep: Keep,
-    rows: Sequence[Integers],
+    records: Announced,
     *,
-    sigma: float,
-    total: int,
+    max_feature_norm: float,
+    noise_multiplier: float,
+    ridge: float | None = None,
     rows_per_unit: int = 1,
     split: NoiseSplit = EVEN,
-) -> list[Integers]:
-    """Returns to every party the sum of x x^T over all owners' records, with noise.
-
-    Scripts call `extensions.protocols.sums.whiten.whiten`, by `crypten_ext.whiten` or
-    `tfe_ext.whiten`, which checks records and charges a ledger as well.
+) -> Whitening:
+    """Returns the map that whitens features, of the noisy sum of x x^T over all owners' records.
 
     Args:
         host: whose parties are the owners.
         keep: follows the run, and has what was opened before.
-        rows: features of each of the host's ranks, of `extensions.protocols.sums.gram.unit_rows`.
-        sigma: standard deviation of the noise over how far a record, or a person with all of its
-            records, moves the sum.
-        total: number of rows of all owners, public.
+        records: of whose sizes all parties know.
+        max_feature_norm: public bound of the Euclidean norm of a row.
+        noise_multiplier: standard deviation of the noise that remains after colluding parties
+            subtract theirs, over how far a record, or a person with all of its records, moves the
+            sum.
+        ridge: what is added to the sum's eigenvalues; None: what suits the noise (`ridge_of`).
         rows_per_unit: the most records k of one person.
         split: how the parties divide the noise.
 
     Guarantees:
         Opened is the sum with Gaussian noise, which is that of one step of sampling rate 1 with
-        noise multiplier sigma, rounding included (`extensions.protocols.sums.gram`), and nothing
+        that noise multiplier, rounding included (`extensions.protocols.sums.gram`), and nothing
         else. For replaced records it costs less than such a step, whose sensitivity is 2 then, not
-        sqrt(2).
+        sqrt(2). Rows that hold no record are zeros, and stay so.
 
     Cost:
         One round, an opening of 4 columns (columns + 1) bytes, of which each of CrypTen's m parties
@@ -129,19 +139,24 @@ def noisy_gram(
 
     Raises:
         ArgumentError: in every party and before anything is opened: more than 4,096 columns or 2^26
-            rows, or noise that cannot be drawn.
+            rows, noise that cannot be drawn, or no ridge without noise.
     """
-    check_size(total, rows[0].shape[1])
-    of_rank = dict(zip(host.ranks, rows, strict=True))
-    return noisy_sum(
-        host,
-        keep,
-        WHITENING,
-        lambda rank: pack(gram(of_rank[rank])),
-        sigmas(sigma * rows_per_unit),
-        frac_bits=2 * FRAC_BITS,
-        split=split,
+    sigma, columns = noise_multiplier * rows_per_unit, records.features
+    total = rows_per_unit * sum(records.sizes)
+    check_size(total, columns)
+    if ridge is None:
+        parties = host.ring.parties
+        ridge = ridge_of(sigma, parties=parties, total=total, columns=columns, split=split)
+    of_rank = dict(zip(host.ranks, records.records, strict=True))
+
+    def own(rank: int) -> list[Integers]:
+        rows = of_rank[rank].features.reshape(-1, columns)
+        return pack(gram(unit_rows(rows, math.ldexp(max_feature_norm, host.ring.frac_bits))))
+
+    parts = noisy_sum(
+        host, keep, WHITENING, own, sigmas(sigma), frac_bits=2 * FRAC_BITS, split=split
     )
+    return Whitening(parts=parts, ridge=ridge)
 
 
 def ridge_of(
@@ -162,7 +177,7 @@ def ridge_of(
         parties: number m of parties.
         total: number of rows of all owners.
         columns: of a row.
-        split: as in `noisy_gram`.
+        split: as in `open_whitening`.
 
     Source:
         Measured: 120, 180 and 300 were best at epsilon 2, 1 and 0.5 for MNIST's 60,000 rows of
@@ -174,3 +189,181 @@ def ridge_of(
     POSITIVE.check("sigma", sigma, "Without noise no ridge follows from it.")
     norm = noise_norm(sigma, columns, parties=parties, split=split)
     return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)
+
+
+def account_for_whitening(ledger: Ledger, config: Training) -> None:
+    """Records what whitening costs a record, and that it is opened; nothing without."""
+    if config.whiten and config.private:
+        _charge(ledger, config.noise_multiplier_whiten or 0.0)
+
+
+def _charge(ledger: Ledger, noise_multiplier: float) -> None:
+    """Records what an opened sum of x x^T costs a record, and that it is opened."""
+    ledger.record(WHITENING, noise_multiplier=noise_multiplier, sample_rate=1.0, steps=1)
+    ledger.disclose(TITLE)
+
+
+def whitened(
+    host: Host, config: Training, own: Own, records: Announced, keep: Keep
+) -> tuple[Own, Announced, Whitening | None]:
+    """Returns the owners' records with whitened features, and the map; without it as they are.
+
+    To be called once it is clear what the run goes on from: what it opened before is opened again.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        own: of this program's owners.
+        records: on which all parties have agreed.
+        keep: follows the run.
+
+    Guarantees:
+        Those of `open_whitening`. Held-out records are no part of the sum; they are mapped as the
+        others are.
+
+    Cost:
+        That of `open_whitening`.
+
+    Raises:
+        ArgumentError: of `open_whitening`.
+    """
+    if not config.whiten:
+        return own, records, None
+    whitening = open_whitening(
+        host,
+        keep,
+        records,
+        max_feature_norm=config.max_feature_norm,
+        noise_multiplier=(config.noise_multiplier_whiten or 0.0) if config.private else 0.0,
+        ridge=config.whiten_ridge,
+        rows_per_unit=config.rows_per_unit,
+        split=config,
+    )
+    train = mapped(whitening, records.records, config.max_feature_norm)
+    held_out = mapped(whitening, own.held_out, config.max_feature_norm)
+    own = replace(own, train=train, held_out=held_out)
+    return own, replace(records, records=train), whitening
+
+
+def mapped(whitening: Whitening, owners: Sequence[OwnRecords], norm: float) -> list[OwnRecords]:
+    """Returns records with whitened features.
+
+    Args:
+        whitening: the map.
+        owners: records of each.
+        norm: of their rows, but for those of zeros.
+
+    Raises:
+        ArgumentError: a norm beyond the bound after encoding, which no row has.
+    """
+    found = []
+    for own in owners:
+        features = np.empty_like(own.features)
+        for block in blocks(features.shape):
+            rows = whitening.rows(decode(own.features[block], own.frac_bits), norm)
+            features[block] = encode_features(rows, own.frac_bits, norm)
+        found.append(replace(own, features=features))
+    return found
+
+
+def whiten(
+    host: Host,
+    own: Sequence[npt.ArrayLike | None],
+    ledger: Ledger,
+    *,
+    noise_multiplier: float,
+    max_feature_norm: float = 1.0,
+    ridge: float | None = None,
+    split: NoiseSplit = EVEN,
+) -> Whitening:
+    """Returns `open_whitening` of a script's records, checked, and charges its ledger before.
+
+    ``whitening.rows(x)`` are an owner's features from then on, of norm 1 but for zeros; new records
+    are mapped alike.
+
+    Args:
+        host: whose parties are the owners.
+        own: features of each of the host's ranks, (records, columns), each row a function of its
+            own record alone; None of a rank that has none.
+        ledger: of the training, in which this counts.
+        noise_multiplier: as in `open_whitening`, and so are the others.
+        max_feature_norm: likewise.
+        ridge: likewise.
+        split: likewise.
+
+    Guarantees:
+        Those of `open_whitening`. Called again it opens another sum, which is charged too.
+
+    Cost:
+        One round to agree on settings and sizes, and that of `open_whitening`; one more where masks
+        need keys first.
+
+    Raises:
+        ArgumentError: in every party and before anything is opened or charged: records or settings
+            that do not fit, or those of `open_whitening`.
+    """
+    stated = {"noise_multiplier": noise_multiplier, "ridge": ridge, **vars(split)}
+    return open_whitening(
+        host,
+        _Charged(host, ledger, noise_multiplier),
+        _agreed(host, own, max_feature_norm, stated),
+        max_feature_norm=max_feature_norm,
+        noise_multiplier=noise_multiplier,
+        ridge=ridge,
+        split=split,
+    )
+
+
+class _Charged(Keep):
+    """Charges a script's ledger with the sum before it is opened."""
+
+    def __init__(self, host: Host, ledger: Ledger, noise_multiplier: float) -> None:
+        super().__init__(host)
+        self._ledger, self._multiplier = ledger, noise_multiplier
+
+    def open(self, name: str, compute: Summands) -> list[Integers]:
+        words = compute()
+        _charge(self._ledger, self._multiplier)
+        return self._host.open(words)
+
+
+def _agreed(
+    host: Host,
+    own: Sequence[npt.ArrayLike | None],
+    max_feature_norm: float,
+    stated: Mapping[str, Any],
+) -> Announced:
+    """Returns the owners' records, of whose sizes and settings all parties know; one round."""
+    f = host.ring.frac_bits
+    stated = {**stated, "max_feature_norm": max_feature_norm, "frac_bits": f}
+    none = np.zeros((0, 0), dtype=np.int64)
+    records, problem = [OwnRecords(features=none, labels=none, frac_bits=f) for _ in own], None
+    try:
+        NOT_NEGATIVE.check("noise_multiplier", stated["noise_multiplier"])
+        POSITIVE.check("max_feature_norm", max_feature_norm)
+        if stated["ridge"] is not None:
+            POSITIVE.check("ridge", stated["ridge"])
+        for rank, x in enumerate(own):
+            if x is not None:
+                records[rank] = _checked(x, f, max_feature_norm)
+    except ArgumentError as error:
+        problem = error
+    announced = announce(host.exchange, records, comparable(stated), problem)
+    if not sum(announced.sizes):
+        raise ArgumentError("x", None, "by at least one party", code="missing")
+    return announced
+
+
+def _checked(x: npt.ArrayLike, frac_bits: int, max_feature_norm: float) -> OwnRecords:
+    try:
+        rows = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        allowed = "rows of numbers"
+        raise ArgumentError("x", type(x).__name__, allowed, str(error), code="type") from error
+    return check_records(
+        rows,
+        np.zeros(rows.shape[:1]),
+        frac_bits=frac_bits,
+        classes=1,
+        max_feature_norm=max_feature_norm,
+    )

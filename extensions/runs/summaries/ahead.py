@@ -10,7 +10,7 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.settings import TRAINING, account
-from extensions.protocols.sums.whitened import account_for_whitening
+from extensions.protocols.sums.whitening import account_for_whitening
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_start
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.protocols.sums.whitened import TITLE as WHITENING
+from extensions.protocols.sums.whitening import TITLE as WHITENING
 from extensions.runs.outputs import BY_BIN, COUNT, STATISTICS, SUMS
 
 WIDTH = 80

@@ -18,8 +18,13 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.pea import Keep, Own
 from extensions.protocols.settings import TRAINING, account
 from extensions.protocols.sums import gram
-from extensions.protocols.sums.whitened import TITLE, account_for_whitening, whitened
-from extensions.protocols.sums.whitening import WHITENING, Whitening
+from extensions.protocols.sums.whitening import (
+    TITLE,
+    WHITENING,
+    Whitening,
+    account_for_whitening,
+    whitened,
+)
 from extensions.runs.budget import Cap, read, update
 from extensions.runs.budget.planned import foreseen, planned
 from extensions.runs.checkpoints import CheckpointOptions

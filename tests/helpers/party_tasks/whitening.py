@@ -13,20 +13,25 @@ from crypten_ext.run.host import CrypTenHost
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
 from extensions.protocols.host import Traffic
-from extensions.protocols.sums.gram import unit_rows
-from extensions.protocols.sums.whitening import noisy_gram
+from extensions.protocols.sums.whitening import Whitening, open_whitening
+from tests.helpers.owned_rows import announced
 from tests.helpers.party_tasks.protocols import outcome, session
 
 
 def opened(context: Context, *, rows: Sequence[Any], sigma: float) -> tuple[list[Any], Traffic]:
     """Returns a noisy Gram matrix of all parties' rows, and the traffic of a further one."""
     host = CrypTenHost(20, SystemSource())
-    own = [unit_rows(np.array(rows[host.ranks[0]], dtype=np.int64), 2.0**20)]
-    keep, total = pea.Keep(host), sum(map(len, rows))
-    found = noisy_gram(host, keep, own, sigma=sigma, total=total)
-    meter = Meter()
-    noisy_gram(host, keep, own, sigma=sigma, total=total)
-    return [part.tolist() for part in found], meter.read()
+    own = np.array(rows[host.ranks[0]], dtype=np.int64)
+    keep, records = pea.Keep(host), announced([own], [*map(len, rows)])
+
+    def whitening() -> Whitening:
+        return open_whitening(
+            host, keep, records, max_feature_norm=1.0, noise_multiplier=sigma, ridge=1.0
+        )
+
+    found, meter = whitening(), Meter()
+    whitening()
+    return [part.tolist() for part in found.parts], meter.read()
 
 
 def whitened(

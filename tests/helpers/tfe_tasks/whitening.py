@@ -7,8 +7,8 @@ import numpy as np
 import tfe_ext
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
-from extensions.protocols.sums.gram import unit_rows
-from extensions.protocols.sums.whitening import noisy_gram
+from extensions.protocols.sums.whitening import open_whitening
+from tests.helpers.owned_rows import announced
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import model_of
 from tests.helpers.tfe_tasks.session import PROTOCOL
@@ -20,9 +20,11 @@ from tfe_ext.run.host import ABY3Host
 def opened(rows: list[Any], sigma: float) -> tuple[list[Any], int]:
     """Returns a noisy Gram matrix of all servers' rows, and the rounds of the servers for it."""
     host = ABY3Host(PROTOCOL, SystemSource())
-    own = [unit_rows(np.array(each, dtype=np.int64), 2.0**20) for each in rows]
-    found = noisy_gram(host, pea.Keep(host), own, sigma=sigma, total=sum(map(len, rows)))
-    return [part.tolist() for part in found], host.traffic().rounds
+    records = announced([np.array(each, dtype=np.int64) for each in rows], [*map(len, rows)])
+    found = open_whitening(
+        host, pea.Keep(host), records, max_feature_norm=1.0, noise_multiplier=sigma, ridge=1.0
+    )
+    return [part.tolist() for part in found.parts], host.traffic().rounds
 
 
 def whitened(own: dict[str, Any], noise_multiplier: float) -> dict[str, Any]:

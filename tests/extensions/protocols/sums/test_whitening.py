@@ -1,7 +1,6 @@
 """Whitening: the law of its noise, the map that follows from it, and what it asks of a host."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +8,13 @@ import pytest
 from extensions.privacy.accounting import calibrate_noise
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
+from extensions.protocols.host import Host
 from extensions.protocols.noise import NoiseSplit
 from extensions.protocols.sums import gram
 from extensions.protocols.sums.gram import FRAC_BITS, pack, unit_rows
-from extensions.protocols.sums.whitening import SHORTEST, Whitening, noisy_gram, ridge_of
+from extensions.protocols.sums.whitening import SHORTEST, Whitening, open_whitening, ridge_of
 from extensions.runs.clear_host import ClearHost
+from tests.helpers.owned_rows import announced
 from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
 
@@ -24,13 +25,35 @@ def rows_of(records: int, columns: int, seed: int = 0) -> np.ndarray:
     """Encoded rows whose columns vary differently."""
     x = np.random.default_rng(seed).normal(size=(records, columns)) * 0.5 ** np.arange(columns)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    return unit_rows(np.rint(x * 2.0**20).astype(np.int64), 2.0**20)
+    return np.rint(x * 2.0**20).astype(np.int64)
 
 
-def opened(rows: list[np.ndarray], sigma: float, **options: Any) -> list[np.ndarray]:
-    host = ClearHost(20, parties=len(rows), owners=len(rows), source=SystemSource())
-    total = sum(map(len, rows))
-    return noisy_gram(host, pea.Keep(host), rows, sigma=sigma, total=total, **options)
+def unit(rows: np.ndarray) -> np.ndarray:
+    """They, with the fractional bits of a Gram matrix."""
+    return unit_rows(rows, 2.0**20)
+
+
+def opened(
+    rows: list[np.ndarray],
+    sigma: float,
+    host: Host | None = None,
+    *,
+    ridge: float | None = None,
+    k: int = 1,
+    colluders: int = 1,
+) -> list[np.ndarray]:
+    host = host or ClearHost(20, parties=len(rows), owners=len(rows), source=SystemSource())
+    found = open_whitening(
+        host,
+        pea.Keep(host),
+        announced(rows, [*map(len, rows)]),
+        max_feature_norm=1.0,
+        noise_multiplier=sigma,
+        ridge=ridge,
+        rows_per_unit=k,
+        split=NoiseSplit(colluders=colluders),
+    )
+    return [*found.parts]
 
 
 @pytest.mark.parametrize(("k", "colluders"), [(1, 1), (3, 2)])
@@ -43,10 +66,7 @@ def test_noise_has_the_variances_that_are_accounted(k, colluders):
     """
     sigma, d = 2.0, 300
     zeros = [np.zeros((1, d), dtype=np.int64)] * PARTIES
-    drawn = [
-        opened(zeros, sigma, rows_per_unit=k, split=NoiseSplit(colluders=colluders))
-        for _ in range(10)
-    ]
+    drawn = [opened(zeros, sigma, k=k, colluders=colluders) for _ in range(10)]
     total = {1: 1.5, 2: 3.0}[colluders] * (k * sigma * 4.0**FRAC_BITS) ** 2
     for place, variance in ((0, total), (1, total / 2)):
         values = np.concatenate([each[place] for each in drawn]).astype(np.float64)
@@ -58,18 +78,15 @@ def test_noise_has_the_variances_that_are_accounted(k, colluders):
 @pytest.mark.parametrize("host", [ClearHost, ToyHost])
 def test_without_noise_it_is_the_sum_over_all_owners(host):
     rows = [rows_of(n, 5, n) for n in (4, 1, 7)]
-    if host is ClearHost:
-        found = opened(rows, 0.0)
-    else:
-        toy = ToyHost(20, PARTIES, SystemSource())
-        found = noisy_gram(toy, pea.Keep(toy), rows, sigma=0.0, total=12)
-    expected = pack(gram.gram(np.concatenate(rows)))
+    toy = ToyHost(20, PARTIES, SystemSource()) if host is ToyHost else None
+    found = opened(rows, 0.0, toy, ridge=1.0)
+    expected = pack(gram.gram(unit(np.concatenate(rows))))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_rows_are_those_of_the_inverse_square_root_and_of_one_norm():
-    own = rows_of(200, 6)
+    own = unit(rows_of(200, 6))
     whitening = Whitening(parts=pack(gram.gram(own)), ridge=0.5)
     x = own / 2.0**FRAC_BITS
     values, vectors = np.linalg.eigh(x.T @ x)
@@ -82,7 +99,7 @@ def test_rows_are_those_of_the_inverse_square_root_and_of_one_norm():
 
 
 def test_each_row_is_mapped_alone_and_zeros_stay_zeros():
-    own = rows_of(50, 4)
+    own = unit(rows_of(50, 4))
     whitening = Whitening(parts=pack(gram.gram(own)), ridge=1.0)
     x = own[:3] / 2.0**FRAC_BITS
     x[1] = 0.0
@@ -113,7 +130,7 @@ def test_the_ridge_is_within_a_fifth_of_the_best_that_was_measured(epsilon, best
 
 
 def test_what_was_opened_has_a_digest():
-    first = Whitening(parts=pack(gram.gram(rows_of(5, 3))), ridge=1.0)
+    first = Whitening(parts=pack(gram.gram(unit(rows_of(5, 3)))), ridge=1.0)
     other = Whitening(parts=[first.parts[0], first.parts[1] + 1], ridge=1.0)
     assert first.digest == Whitening(parts=[*first.parts], ridge=1.0).digest != other.digest
 
@@ -126,4 +143,4 @@ def test_what_cannot_be_opened_is_refused():
     with refused("sigma", "value", value=1000000000.0):
         opened([np.zeros((1, 3), dtype=np.int64)] * 2, 1e9)
     with refused("sigma", "range", value=0.0):
-        ridge_of(0.0, parties=3, total=10, columns=3)
+        opened([np.zeros((1, 3), dtype=np.int64)] * 2, 0.0)
