@@ -125,50 +125,39 @@ def counted(unit: str, *, shown: bool = True) -> Iterator[Callable[[int, int], N
         unit: what is counted, such as "tuple".
         shown: False shows nothing.
     """
-    columns = (
-        TextColumn(unit + " {task.completed}/{task.total}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=_err, disable=not shown)
-    task = bar.add_task("", total=None)
-    with _once_it_shows(bar) as start:
-
-        def show(done: int, total: int) -> None:
-            start()
-            bar.update(task, completed=done, total=total)
-
-        yield show
-
-
-@contextmanager
-def _once_it_shows(bar: Progress) -> Iterator[Callable[[], None]]:
-    """Yields what starts the bar when there is something to show: what is refused is one line."""
-    try:
-        yield bar.start
-    finally:
-        if bar.live.is_started:
-            bar.stop()
+    with _bar(unit, shown=shown) as show:
+        yield lambda done, total: show(0, done, total)
 
 
 @contextmanager
 def extracting() -> Iterator[Callable[[int, int, int], None]]:
     """Shows whose features are being taken; yields what to call with owner, done and total."""
+    with _bar("features of party {task.fields[owner]}:", transient=True) as show:
+        yield show
+
+
+@contextmanager
+def _bar(
+    words: str, *, shown: bool = True, transient: bool = False
+) -> Iterator[Callable[[int, int, int], None]]:
+    """Shows a bar once something is done, as what is refused is one line: `extracting`."""
     columns = (
-        TextColumn("features of party {task.fields[owner]}: {task.completed}/{task.total}"),
+        TextColumn(words + " {task.completed}/{task.total}"),
         BarColumn(),
         TimeRemainingColumn(),
     )
-    bar = Progress(*columns, console=_err, transient=True)
+    bar = Progress(*columns, console=_err, disable=not shown, transient=transient)
     task = bar.add_task("", total=None, owner=0)
 
-    with _once_it_shows(bar) as start:
+    def show(owner: int, done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, owner=owner, completed=done, total=total)
 
-        def show(owner: int, done: int, total: int) -> None:
-            start()
-            bar.update(task, owner=owner, completed=done, total=total)
-
+    try:
         yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def classes(names: Sequence[str]) -> None:

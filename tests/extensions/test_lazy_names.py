@@ -11,12 +11,13 @@ from extensions import lazy_names
 from tests.helpers.paths import ROOT
 
 HEAVY = ("crypten", "gmpy2", "tensorflow", "tf_encrypted", "tf_keras", "torch")
+NOT_FOR_HELP = (*HEAVY, "cryptography", "dp_accounting", "onnx", "pyarrow", "scipy", "sklearn")
 PACKAGES = ("crypten_ext", "fl", "tfe_ext")
 
 
-def heavy_after(code: str) -> list[str]:
+def heavy_after(code: str, heavy: tuple[str, ...] = HEAVY) -> list[str]:
     """Returns which of the heavy packages the code has imported, in a process of its own."""
-    code = f"import json, sys\n{code}\nprint(json.dumps([n for n in {HEAVY} if n in sys.modules]))"
+    code = f"import json, sys\n{code}\nprint(json.dumps([n for n in {heavy} if n in sys.modules]))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=ROOT,
@@ -24,7 +25,7 @@ def heavy_after(code: str) -> list[str]:
         text=True,
         check=True,
     )
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -43,6 +44,17 @@ for group in ("pea.backends", "pea.commands"):
 """)
         == []
     )
+
+
+def test_help_imports_nothing_that_computes_and_looks_for_no_garbage_in_the_rest():
+    code = """
+import gc
+from extensions.cli.main import PeaCommands
+PeaCommands.call("pea", "train", "--help")
+assert gc.isenabled()
+assert gc.get_freeze_count() > 0
+"""
+    assert heavy_after(code, NOT_FOR_HELP) == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
