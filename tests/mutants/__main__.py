@@ -24,6 +24,8 @@ from tests.mutants.catalogue import Mutant, find_mutants
 MAY_SURVIVE = 3
 LONGEST = 600.0
 """Seconds that the tests of one mutant have."""
+HANGING = 10.0
+"""A mutant of which it is said that tests hang died if they take so many times as without it."""
 OUTCOMES = {0: "survived", 1: "died"}
 """By pytest's exit status; any other says that no test was run."""
 GONE = "gone"
@@ -84,11 +86,15 @@ def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
         except LookupError:
             yield Result(mutant, "does not apply", 0.0)
             continue
+        longest, too_long = LONGEST, "timed out"
+        if mutant.hangs:
+            run_tests(tree, mutant.tests)
+            longest, too_long = HANGING * (time.monotonic() - began), "died"
         kept = {file: file.read_bytes() for file in changed}
         for file, text in changed.items():
             file.write_text(text)
-        status = run_tests(tree, mutant.tests, "-x", seconds=LONGEST)
-        outcome = "timed out" if status is None else OUTCOMES.get(status, "no test was run")
+        status = run_tests(tree, mutant.tests, "-x", seconds=longest)
+        outcome = too_long if status is None else OUTCOMES.get(status, "no test was run")
         for file, content in kept.items():
             file.write_bytes(content)
         yield Result(mutant, outcome, time.monotonic() - began)

@@ -21,6 +21,7 @@ class Mutant:
         promise: what no longer holds.
         tests: pytest's names of the tests of which one is to fail.
         edits: what makes the fault.
+        hangs: whether one of the tests then waits for what never comes.
         gone: why there is nothing left to be changed so; then there are neither tests nor edits.
     """
 
@@ -28,6 +29,7 @@ class Mutant:
     promise: str
     tests: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    hangs: bool = False
     gone: str = ""
 
     @classmethod

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.paths import ROOT
+from tests.mutants import __main__ as runner
 from tests.mutants.__main__ import report, try_mutants
 from tests.mutants.catalogue import FOLDER, Mutant, find_mutants
 from tests.mutants.edits import Edit
@@ -66,3 +67,23 @@ def test_what_is_gone_is_told_and_not_run(tmp_path):
     results = list(try_mutants(tmp_path, [gone, moved]))
     assert [result.outcome for result in results] == ["gone", "does not apply"]
     assert "gone: door-gone: The door was removed." in report(results).splitlines()
+
+
+def test_a_test_that_hangs_finds_a_fault_only_if_the_table_says_that_it_does(tmp_path, monkeypatch):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "door.py").write_text("open = True\nred = True\n")
+    waits = "import door\n\ndef test_it():\n    while not door.open:\n        pass\n"
+    (tree / "test_door.py").write_text(waits)
+
+    def outcome(name, hangs):
+        edit = Edit(at="door", old=f"{name} = True", new=f"{name} = False")
+        row = {"tests": ("test_door.py",), "edits": (edit,), "hangs": hangs}
+        [result] = try_mutants(tree, [Mutant(name="door", promise="Open.", **row)])
+        return result.outcome
+
+    assert outcome("red", True) == "survived"
+    monkeypatch.setattr(runner, "HANGING", 1.0)
+    monkeypatch.setattr(runner, "LONGEST", 1.0)
+    assert outcome("open", True) == "died"
+    assert outcome("open", False) == "timed out"
