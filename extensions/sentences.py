@@ -95,7 +95,7 @@ def _shown(value: Any, code: str) -> str:
     """Returns a value as it is shown: in quotation marks only what somebody may have typed."""
     shown = repr(value)
     words = isinstance(value, str) and (code in _IN_WORDS or " " in value.strip())
-    return shown[1:-1] if words and shown[0] in "'\"" else shown
+    return shown[1:-1] if words and shown != value else shown
 
 
 def spelled(text: str, spell: Spell = in_python) -> str:

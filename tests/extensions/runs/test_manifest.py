@@ -167,10 +167,11 @@ def manifest(**changes: Any) -> Manifest:
 @pytest.mark.parametrize("name", sorted(manifest().everything))
 def test_whatever_is_stated_is_compared(name):
     everybody = [manifest().everything for _ in range(PARTIES)]
+    differing = f"{everybody[0][name]!r} at parties 0 and 2, 'another' at party 1"
     everybody[ODD][name] = "another"
-    with refused(name) as caught:
+    with refused(name, "value", differing) as caught:
         check_equal(everybody)
-    assert caught.value.value.endswith("at parties 0 and 2, 'another' at party 1")
+    assert str(caught.value) == f"{name} must be equal at every party, not {differing}."
     assert caught.value.rule == "equal at every party"
 
 
