@@ -13,7 +13,7 @@ from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.npz import read_npz
 from extensions.owners.data import write_private
-from extensions.protocols.host import named, pairs, unnamed
+from extensions.protocols.host import named, pairs
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.header import Header
@@ -143,10 +143,7 @@ def parameters_in(
     shapes_of = network.parameter_shapes
     wanted = [shape for weight in shapes_of for shape in (weight, weight[:1])]
     names = named([None] * len(wanted))
-    try:
-        parts: list[npt.NDArray[Any]] = unnamed({name: arrays[name] for name in names})
-    except KeyError:
-        parts = []
+    parts = [arrays[name] for name in names if name in arrays]
     shapes = [part.shape for part in parts]
     if shapes != wanted:
         allowed = f"of the model's shapes, {wanted}"

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,21 +121,29 @@ def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "argument", "code", "value"),
     [
-        ({"header": None}, "model"),
-        ({"header": np.array("{}")}, "header"),
-        ({"weight_1": None}, "model"),
-        ({"weight_1": np.zeros((2, 2))}, "model"),
-        ({"bias_0": np.full(7, np.nan)}, "model"),
-        ({"save": np.array([1])}, "model"),
+        ({"header": None}, "model", "file", "model.npz, which has no header"),
+        ({"header": np.array("{}")}, "header", "file", "another one"),
+        ({"weight_1": None}, "model", "shape", "model.npz: [(7, 12), (7,), (5,), (3, 5), (3,)]"),
+        (
+            {"weight_1": np.zeros((2, 2))},
+            "model",
+            "shape",
+            "model.npz: [(7, 12), (7,), (2, 2), (5,), (3, 5), (3,)]",
+        ),
+        ({"bias_0": np.full(7, np.nan)}, "model", "file", "model.npz"),
+        ({"save": np.array([1])}, "model", "file", "model.npz"),
     ],
 )
-def test_a_file_that_is_no_opened_model_is_refused(tmp_path, change, told):
-    path = write_opened(tmp_path / "model.npz", model_of())
+def test_a_file_that_is_no_opened_model_is_refused(
+    tmp_path, monkeypatch, change, argument, code, value
+):
+    monkeypatch.chdir(tmp_path)
+    path = write_opened(Path("model.npz"), model_of())
     arrays = arrays_of(path) | change
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
-    with refused(told):
+    with refused(argument, code, value):
         read_opened(path)
 
 
