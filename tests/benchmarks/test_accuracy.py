@@ -73,7 +73,7 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     fourth = json.loads(file.read_text())
     assert fourth["rows"][:-1] == third["rows"][:-1]
     assert fourth["rows"][-1]["seconds"] != third["rows"][-1]["seconds"]
-    with refused("way"):
+    with refused("way", "choice", "none"):
         Benchmarks.call("benchmarks", *command, "none")
 
 

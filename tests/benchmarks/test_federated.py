@@ -219,30 +219,31 @@ def test_a_run_in_sittings_is_the_run_at_once_and_ends_at_its_target(digits, tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "named", "code", "value"),
     [
-        ("{", "published"),
-        ("[]", "published: model"),
-        ('{"vgg": {}}', "published: model"),
-        ('{"cnn": {"even": {}}}', "published: partition"),
-        ('{"cnn": {"iid": {"chains": {}}}}', "published: method"),
-        ('{"cnn": {"iid": {"chain": {"96": 1}}}}', "published: target"),
-        ('{"cnn": {"iid": {"chain": {"98": 0}}}}', "published: rounds"),
+        ("{", "published", "file", "theirs.json"),
+        ("[]", "published: model", "file", []),
+        ('{"vgg": {}}', "published: model", "choice", "vgg"),
+        ('{"cnn": {"even": {}}}', "published: partition", "choice", "even"),
+        ('{"cnn": {"iid": {"chains": {}}}}', "published: method", "choice", "chains"),
+        ('{"cnn": {"iid": {"chain": {"96": 1}}}}', "published: target", "choice", "96"),
+        ('{"cnn": {"iid": {"chain": {"98": 0}}}}', "published: rounds", "range", 0),
     ],
 )
-def test_a_file_of_published_rounds_of_another_form_is_refused(tmp_path, text, named):
+def test_a_file_of_published_rounds_of_another_form_is_refused(tmp_path, text, named, code, value):
     path = tmp_path / "theirs.json"
     path.write_text(text)
-    with refused(named):
+    with refused(named, code, value):
         published.read(path, MODELS, PARTITIONS, METHODS, TARGETS)
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--model", "vgg"), ("--partition", "even"), ("--device", "cuda:99")]
+    ("name", "value", "code"),
+    [("model", "vgg", "choice"), ("partition", "even", "choice"), ("device", "cuda:99", "value")],
 )
-def test_a_part_or_a_device_that_does_not_exist_is_refused(results, wrong):
-    with refused(wrong[0].removeprefix("--")):
-        Benchmarks.call("benchmarks", "fl-accuracy", *wrong)
+def test_a_part_or_a_device_that_does_not_exist_is_refused(results, name, value, code):
+    with refused(name, code, value):
+        Benchmarks.call("benchmarks", "fl-accuracy", f"--{name}", value)
     assert not results.exists()
 
 

@@ -146,7 +146,7 @@ def test_the_party_that_raised_is_named_and_the_pool_closes() -> None:
 
 
 def test_a_wrong_argument_in_all_parties_keeps_its_type() -> None:
-    with Parties(2, timeout=PATIENCE) as parties, refused("noise_multiplier", value=-1.0):
+    with Parties(2, timeout=PATIENCE) as parties, refused("noise_multiplier", "value", -1.0):
         parties.run(f"{TASKS}:refuse", value=-1.0)
 
 

@@ -126,21 +126,21 @@ def test_a_value_costs_one_word_to_one_party(parties: int):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "name"),
+    ("parameters", "name", "code", "value"),
     [
-        (((LEAST_SCALE / 2).hex(), [[3]]), "scale"),
-        (("nan", [[3]]), "scale"),
-        (("inf", [[3]]), "scale"),
-        (((2.0**61).hex(), [[3]]), "scale"),
-        (("much", [[3]]), "parameters"),
-        ((5, [[3]]), "parameters"),
-        ((SCALE.hex(), [[-3]]), "parameters"),
-        ((SCALE.hex(), 3), "parameters"),
-        ((SCALE.hex(), [[1 << 31]]), "words"),
+        (((LEAST_SCALE / 2).hex(), [[3]]), "scale", "range", LEAST_SCALE / 2),
+        (("nan", [[3]]), "scale", "range", math.nan),
+        (("inf", [[3]]), "scale", "range", math.inf),
+        (((2.0**61).hex(), [[3]]), "scale", "range", 2.0**61),
+        (("much", [[3]]), "parameters", "shape", ("much", ((3,),))),
+        ((5, [[3]]), "parameters", "shape", (5, ((3,),))),
+        ((SCALE.hex(), [[-3]]), "parameters", "shape", (SCALE.hex(), ((-3,),))),
+        ((SCALE.hex(), 3), "parameters", "shape", (SCALE.hex(), 3)),
+        ((SCALE.hex(), [[1 << 31]]), "words", "value", 1 << 31),
     ],
 )
-def test_other_noise_is_not_dealt(parameters: tuple[Any, ...], name: str):
-    with refused(name):
+def test_other_noise_is_not_dealt(parameters: tuple[Any, ...], name: str, code: str, value: object):
+    with refused(name, code, value):
         recipe_of(Request.of("noise", *parameters))
 
 

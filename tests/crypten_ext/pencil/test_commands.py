@@ -66,58 +66,64 @@ OWNER |= {"features": "4", "classes": "2"}
 DATA = {"key": "data.pem", "federation": "pair.toml", "records": "records.npz"}
 DATA |= {"epsilon": "2", "delta": "1e-4"}
 TRAIN = {"epsilon": "2", "delta": "1e-4"}
-PATHS = ("key", "federation", "records", "budget", "ledger", "out", "start", "test")
+FIRST = "party 0 of 2 in"
+SPENT = "epsilon 2 in {here}/capped.npz.budget.json with this run, 0 without"
 
 
 @pytest.mark.parametrize(
-    ("command", "options", "message"),
+    ("command", "options", "argument", "code", "value"),
     [
-        ("owner", {"federation": "turned.toml"}, "federation"),
-        ("owner", {"federation": "empty"}, "federation"),
-        ("owner", {"federation": "start.npz"}, "federation"),
-        ("owner", {"model": "mlp:x"}, "model"),
-        ("owner", {"features": "0"}, "features"),
-        ("owner", {"classes": "0"}, "classes"),
-        ("owner", {"loss": "least-squares"}, "loss"),
-        ("owner", {"lr": "0"}, "lr"),
-        ("owner", {"momentum": "1"}, "momentum"),
-        ("owner", {"steps": "0"}, "steps"),
-        ("owner", {"rounds": "0"}, "rounds"),
-        ("owner", {"max-grad-norm": "-1"}, "max_grad_norm"),
-        ("owner", {"frac-bits": "40"}, "frac_bits"),
-        ("owner", {"start": "records.npz"}, "start"),
-        ("owner", {"start": "start.npz", "max-feature-norm": "2"}, "start"),
-        ("owner", {"test": "start.npz"}, "records"),
-        ("owner", {"join-timeout": "0"}, "join_timeout"),
-        ("data", {"federation": "turned.toml"}, "federation"),
-        ("data", {"key": "model.pem"}, "federation"),
-        ("data", {"records": "start.npz"}, "records"),
-        ("data", {"epsilon": "0"}, "epsilon"),
-        ("data", {"epsilon": "1e9"}, "epsilon"),
-        ("data", {"delta": "2"}, "delta"),
-        ("data", {"most-steps": "0"}, "steps"),
-        ("data", {"sample-rate": "2"}, "sample_rate"),
-        ("data", {"ledger": "start.npz"}, "ledger"),
-        ("data", {"ledger": "nothing"}, "ledger"),
-        ("data", {"budget": "start.npz"}, "budget"),
-        ("data", {"budget": "none"}, "budget"),
-        ("data", {"records": "spare.npz"}, "budget"),
-        ("data", {"records": "capped.npz"}, "budget"),
-        ("data", {"records": "persons.npz"}, "units"),
-        ("train", {"owners": "0"}, "owners"),
-        ("train", {"timeout": "-1"}, "timeout"),
-        ("train", {"data": "nothing"}, "data"),
+        (
+            "owner",
+            {"federation": "turned.toml"},
+            "federation",
+            "value",
+            "party 1 of 2 in turned.toml",
+        ),
+        ("owner", {"federation": "empty"}, "federation", "value", ["empty"]),
+        ("owner", {"federation": "start.npz"}, "federation", "file", "start.npz"),
+        ("owner", {"model": "mlp:x"}, "model", "choice", "mlp:x"),
+        ("owner", {"features": "0"}, "features", "range", 0),
+        ("owner", {"classes": "0"}, "classes", "range", 0),
+        ("owner", {"loss": "least-squares"}, "loss", "choice", "least-squares"),
+        ("owner", {"lr": "0"}, "lr", "range", 0.0),
+        ("owner", {"momentum": "1"}, "momentum", "range", 1.0),
+        ("owner", {"steps": "0"}, "steps", "range", 0),
+        ("owner", {"rounds": "0"}, "rounds", "range", 0),
+        ("owner", {"max-grad-norm": "-1"}, "max_grad_norm", "range", -1.0),
+        ("owner", {"frac-bits": "40"}, "frac_bits", "range", 40),
+        ("owner", {"start": "records.npz"}, "start", "file", "records.npz"),
+        ("owner", {"start": "start.npz", "max-feature-norm": "2"}, "start", "value", "start.npz"),
+        ("owner", {"test": "start.npz"}, "records", "file", "start.npz"),
+        ("owner", {"join-timeout": "0"}, "join_timeout", "value", 0.0),
+        ("data", {"federation": "turned.toml"}, "federation", "value", f"{FIRST} turned.toml"),
+        ("data", {"key": "model.pem"}, "federation", "value", f"{FIRST} pair.toml"),
+        ("data", {"records": "start.npz"}, "records", "file", "start.npz"),
+        ("data", {"epsilon": "0"}, "epsilon", "range", 0.0),
+        ("data", {"epsilon": "1e9"}, "epsilon", "range", 1e9),
+        ("data", {"delta": "2"}, "delta", "range", 2.0),
+        ("data", {"most-steps": "0"}, "steps", "range", 0),
+        ("data", {"sample-rate": "2"}, "sample_rate", "range", 2.0),
+        ("data", {"ledger": "start.npz"}, "ledger", "value", "start.npz"),
+        ("data", {"ledger": "nothing"}, "ledger", "value", "nothing"),
+        ("data", {"budget": "start.npz"}, "budget", "file", "{here}/start.npz"),
+        ("data", {"budget": "none"}, "budget", "value", "none"),
+        ("data", {"records": "spare.npz"}, "budget", "file", "{here}/spare.npz.budget.json"),
+        ("data", {"records": "capped.npz"}, "budget", "range", SPENT),
+        ("data", {"records": "persons.npz"}, "units", "data", "a person with 2 records"),
+        ("train", {"owners": "0"}, "owners", "range", 0),
+        ("train", {"timeout": "-1"}, "timeout", "value", -1.0),
+        ("train", {"data": "nothing"}, "data", "choice", "nothing"),
     ],
 )
-def test_refused(folder: Path, command: str, options: dict[str, str], message: str):
+def test_refused(folder: Path, command: str, options, argument: str, code, value, monkeypatch):
+    monkeypatch.chdir(folder)
     given = {"owner": OWNER, "data": DATA, "train": TRAIN}[command] | options
-    typed = [command]
-    for name, value in given.items():
-        is_path = name in PATHS and value != "none"
-        typed += [f"--{name}", str(folder / value) if is_path else value]
+    typed = [word for name, text in given.items() for word in (f"--{name}", text)]
     before = sorted(folder.iterdir())
-    with refused(message):
-        call("pencil", *typed)
+    value = value.format(here=folder) if isinstance(value, str) else value
+    with refused(argument, code, value):
+        call("pencil", command, *typed)
     assert sorted(folder.iterdir()) == before
 
 

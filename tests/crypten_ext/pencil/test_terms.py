@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_terms_of_a_model_that_is_too_large_are_refused_before_it_is_made(name):
 )
 @pytest.mark.parametrize("kind", [Terms, Offer])
 def test_what_is_no_message_is_refused_by_one_error(kind, text):
-    with refused("terms", value="in another"):
+    with refused("terms", "value", "in another"):
         kind.unpack(text.encode())
 
 
@@ -86,23 +87,29 @@ def test_rows_of_wide_windows_are_computed_a_few_at_a_time():
 
 
 @pytest.mark.parametrize(
-    "forged",
+    ("forged", "code", "value"),
     [
-        {"weight_0": claiming((1 << 37,))},
-        {"weight_0": array(np.full((3, 64), np.nan))},
-        *({"bias_0": array(one)} for one in (0.0, np.zeros((3, 1)), np.zeros(2), ["1.0"] * 3)),
-        *({"terms": array(text)} for text in ("null", '{"model": "cnn"}', "[" * 100_000)),
+        ({"weight_0": claiming((1 << 37,))}, "file", "model.npz"),
+        ({"weight_0": array(np.full((3, 64), np.nan))}, "file", "model.npz"),
+        ({"bias_0": array(0.0)}, "shape", "model.npz: [(3, 64), ()]"),
+        ({"bias_0": array(np.zeros((3, 1)))}, "shape", "model.npz: [(3, 64), (3, 1)]"),
+        ({"bias_0": array(np.zeros(2))}, "shape", "model.npz: [(3, 64), (2,)]"),
+        ({"bias_0": array(["1.0"] * 3)}, "file", "model.npz"),
+        ({"terms": array("null")}, "file", "model.npz"),
+        ({"terms": array('{"model": "cnn"}')}, "file", "model.npz"),
+        ({"terms": array("[" * 100_000)}, "file", "model.npz"),
     ],
 )
-def test_a_models_file_is_read_so(forged, tmp_path):
-    path = tmp_path / "model.npz"
+def test_a_models_file_is_read_so(forged, code, value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = Path("model.npz")
     write_model(path, Terms(**GOOD), [(np.zeros((3, 64)), np.zeros(3))])
     assert read_model(path)[0] == Terms(**GOOD)
     held = {name: array(each) for name, each in arrays_of(path).items()}
     zipped(path, **held | forged)
 
     def rejected() -> None:
-        with refused("start"):
+        with refused("start", code, value):
             read_model(path)
 
     assert peak(rejected) < LARGE

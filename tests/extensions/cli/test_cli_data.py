@@ -171,7 +171,7 @@ def test_a_number_is_learnt_with_an_epsilon_of_persons(tmp_path):
     path = tmp_path / "report.json"
     command = ("train", "--backend", "clear", "--parties", 2, *own, "--json", path)
     command = (*command, "--schema", tmp_path / "schema.toml", "--delta", 1e-3)
-    with refused("loss", value="sigmoid"):
+    with refused("loss", "choice", "sigmoid"):
         run(*command, "--epsilon", 8)
     done = pea(*command, "--epsilon", 8, "--loss", "squared", "--save", tmp_path / "model")
     assert done.returncode == 0, done.stderr
@@ -248,24 +248,25 @@ def test_one_party_turns_its_table_into_features(tmp_path):
     np.testing.assert_array_equal(split.train_x[:, 0] > split.train_x[:, 1], split.train_y == 1)
 
 
+OWN = ("--data-for-party", "0=x")
 BAD = {
-    "extractor": (("--features", "pca"), "features", "pca"),
-    "kind": (("--features", "hashed"), "features", "hashed"),
-    "weights": (("--weights", "x.pt"), "weights", "x.pt"),
-    "norm": (("--max-feature-norm", 0), "max_feature_norm", 0.0),
-    "seed": (("--seed-data", -1), "seed_data", -1),
-    "partition": (("--partition", "even"), "partition", "even"),
-    "class names": (("--class-names", "a,a"), "class_names", "a,a"),
-    "numbers as class names": (("--class-names", "1,01"), "class_names", "1,01"),
-    "no table": (("--data", "csv:nowhere.csv"), "records", "nowhere.csv"),
-    "rank": (("--data-for-party", "3=x.npz"), "data_for_party", "3=x.npz"),
-    "no rank": (("--data-for-party", "x.npz"), "data_for_party", "x.npz"),
-    "label of images": (("--label", "side"), "label", "side"),
-    "text of images": (("--text", "words"), "text", "words"),
-    "classes of images": (("--class-names", "a,b"), "class_names", ("a", "b")),
-    "dealt files": (("--data-for-party", "0=x", "--partition", "shards"), "partition", "shards"),
-    "both": (("--data", "digits", "--data-for-party", "0=x"), "data", "digits"),
-    "no file": (("--config", "nowhere.toml"), "config", "nowhere.toml"),
+    "extractor": (("--features", "pca"), "features", "value", "pca"),
+    "kind": (("--features", "hashed"), "features", "value", "hashed"),
+    "weights": (("--weights", "x.pt"), "weights", "conflict", "x.pt"),
+    "norm": (("--max-feature-norm", 0), "max_feature_norm", "range", 0.0),
+    "seed": (("--seed-data", -1), "seed_data", "range", -1),
+    "partition": (("--partition", "even"), "partition", "choice", "even"),
+    "class names": (("--class-names", "a,a"), "class_names", "value", "a,a"),
+    "numbers as class names": (("--class-names", "1,01"), "class_names", "value", "1,01"),
+    "no table": (("--data", "csv:nowhere.csv"), "records", "file", "nowhere.csv"),
+    "rank": (("--data-for-party", "3=x.npz"), "data_for_party", "value", "3=x.npz"),
+    "no rank": (("--data-for-party", "x.npz"), "data_for_party", "value", "x.npz"),
+    "label of images": (("--label", "side"), "label", "conflict", "side"),
+    "text of images": (("--text", "words"), "text", "conflict", "words"),
+    "classes of images": (("--class-names", "a,b"), "class_names", "conflict", ("a", "b")),
+    "dealt files": ((*OWN, "--partition", "shards"), "partition", "conflict", "shards"),
+    "both": (("--data", "digits", *OWN), "data", "conflict", "digits"),
+    "no file": (("--config", "nowhere.toml"), "config", "file", "nowhere.toml"),
 }
 
 
@@ -276,8 +277,8 @@ def run(*arguments: object) -> None:
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_argument_is_named(case):
-    arguments, argument, value = BAD[case]
-    with refused(argument, value=value):
+    arguments, *expected = BAD[case]
+    with refused(*expected):
         run(*CLEAR, *arguments)
 
 

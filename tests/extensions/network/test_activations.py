@@ -131,17 +131,17 @@ def test_relu_without_a_usable_cap_is_refused(max_value):
 
 
 @pytest.mark.parametrize(
-    ("argument", "thresholds", "slopes"),
+    ("argument", "code", "thresholds", "slopes"),
     [
-        ("thresholds", (), (1,)),
-        ("thresholds", (1.0, 0.0), (0, 1, 0)),
-        ("thresholds", (1.0, 1.0), (0, 1, 0)),
-        ("slopes", (0.0, 1.0), (0, 1)),
-        ("slopes", (0.0,), (0, 1, 0)),
+        ("thresholds", "value", (), (1,)),
+        ("thresholds", "value", (1.0, 0.0), (0, 1, 0)),
+        ("thresholds", "value", (1.0, 1.0), (0, 1, 0)),
+        ("slopes", "shape", (0.0, 1.0), (0, 1)),
+        ("slopes", "shape", (0.0,), (0, 1, 0)),
     ],
 )
-def test_functions_that_are_none_are_refused(argument, thresholds, slopes):
-    with refused(argument):
+def test_functions_that_are_none_are_refused(argument, code, thresholds, slopes):
+    with refused(argument, code, {"thresholds": thresholds, "slopes": slopes}[argument]):
         PiecewiseLinear(
             name="f", thresholds=thresholds, slopes=slopes, offset=0.0, slope_bits=0, bound=1.0
         )

@@ -167,15 +167,19 @@ def test_a_list_of_ones_own_has_residuals():
 
 
 @pytest.mark.parametrize(
-    "stages",
+    ("stages", "code", "value"),
     [
-        (Fork(4), Linear(4, 2)),
-        (Turn(4, 4), Join(4), Linear(4, 2)),
-        (Join(4), Linear(4, 2)),
-        (Fork(4), Turn(4, 3), Linear(3, 4), Join(4), Linear(4, 2)),
-        (Fork(4), Linear(4, 3), Turn(3, 4), Linear(4, 4), Join(4), Linear(4, 2)),
+        ([Fork(4)], "value", "a Fork without its Join"),
+        ([Turn(4, 4), Join(4)], "value", "a Turn alone"),
+        ([Join(4)], "value", "a Join alone"),
+        ([Fork(4), Turn(4, 3), Linear(3, 4), Join(4)], "shape", "branches of 4 and 3 values"),
+        (
+            [Fork(4), Linear(4, 3), Turn(3, 4), Linear(4, 4), Join(4)],
+            "shape",
+            "branches of 3 and 4 values",
+        ),
     ],
 )
-def test_branches_that_are_open_or_do_not_fit_are_refused(stages):
-    with refused("stages"):
-        Network(stages=stages)
+def test_branches_that_are_open_or_do_not_fit_are_refused(stages, code, value):
+    with refused("stages", code, value):
+        Network(stages=(*stages, Linear(4, 2)))

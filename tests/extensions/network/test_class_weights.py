@@ -89,7 +89,15 @@ def test_no_row_moves_the_sum_further_than_without_weights(rounding):
             assert moved <= of.max_grad_norm * (1 + of.eta) * WEIGHTS[truth[row]]
 
 
-@pytest.mark.parametrize("weights", [(0.5,), (0.0, 1.0), (1.1, 1.0), (float("nan"), 1.0)])
-def test_other_weights_are_refused(weights):
-    with refused("class_weights"):
+@pytest.mark.parametrize(
+    ("weights", "code"),
+    [
+        ((0.5,), "shape"),
+        ((0.0, 1.0), "range"),
+        ((1.1, 1.0), "range"),
+        ((float("nan"), 1.0), "range"),
+    ],
+)
+def test_other_weights_are_refused(weights, code):
+    with refused("class_weights", code, weights):
         TrainConfig(private=False, classes=2, class_weights=weights)

@@ -74,18 +74,18 @@ def test_lists_of_rows_take_any_records():
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "code"),
     [
-        "own_models_of_a_test:nothing",
-        "no_such_module:net",
-        "own_models_of_a_test:NUMBER",
-        "own_models_of_a_test:empty",
-        "own_models_of_a_test:wrong",
+        ("own_models_of_a_test:nothing", "value"),
+        ("no_such_module:net", "value"),
+        ("own_models_of_a_test:NUMBER", "type"),
+        ("own_models_of_a_test:empty", "value"),
+        ("own_models_of_a_test:wrong", "value"),
     ],
 )
-def test_functions_that_make_no_model_are_refused(folder: Path, text: str):
+def test_functions_that_make_no_model_are_refused(folder: Path, text: str, code: str):
     wrong = 'layers:[["activation",{"function":"gelu"}]]'
-    with refused("model", value=wrong if text.endswith(":wrong") else text):
+    with refused("model", code, value=wrong if text.endswith(":wrong") else text):
         named(text)
 
 

@@ -127,22 +127,22 @@ def test_names_are_taken_apart():
 
 
 BAD = [
-    "hashed+nothing",
-    "+hashed",
-    "hashed+",
-    "raw,turned",
-    "raw,",
-    "raw,mirror,sqrt,mirror",
-    "hashed,mirror",
-    "raw,bicubic",
-    "raw+hashed",
-    "raw,mirror+hashed:0",
+    ("hashed+nothing", "value", "hashed+nothing"),
+    ("+hashed", "value", "+hashed"),
+    ("hashed+", "value", "hashed+"),
+    ("raw,turned", "choice", "raw,turned"),
+    ("raw,", "value", "raw,"),
+    ("raw,mirror,sqrt,mirror", "value", "raw,mirror,sqrt,mirror"),
+    ("hashed,mirror", "value", "hashed,mirror"),
+    ("raw,bicubic", "value", "raw,bicubic"),
+    ("raw+hashed", "value", "raw+hashed"),
+    ("raw,mirror+hashed:0", "range", "hashed:0"),
 ]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_combined_is_refused(name):
-    with refused("features"):
+@pytest.mark.parametrize(("name", "code", "value"), BAD)
+def test_what_cannot_be_combined_is_refused(name, code, value):
+    with refused("features", code, value):
         find(name)
 
 

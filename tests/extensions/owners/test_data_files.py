@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -60,16 +61,18 @@ def damaged(path: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "kind",
+    ("code", "kind"),
     [
-        *("missing", "empty", "text", "cut", "one array", "no labels", "objects", "words"),
-        *("lengths", "widths", "vector", "persons rounded", "persons of others"),
-        *("labels in a column", "one-hot labels"),
+        *product(
+            ["file"], ["missing", "empty", "text", "cut", "one array", "no labels", "objects"]
+        ),
+        *product(["shape"], ["words", "lengths", "widths", "vector", "persons rounded"]),
+        *product(["shape"], ["persons of others", "labels in a column", "one-hot labels"]),
     ],
 )
-def test_a_party_file_that_is_none_is_refused(kind, tmp_path):
+def test_a_party_file_that_is_none_is_refused(kind, code, tmp_path):
     path = damaged(tmp_path / "records.npz", kind)
-    with refused("records"):
+    with refused("records", code, str(path)):
         read_party_file(path)
 
 

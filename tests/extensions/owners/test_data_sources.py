@@ -237,31 +237,28 @@ def test_a_table_may_hold_texts(tmp_path):
 
 
 BAD_TABLES = {
-    "missing value": (TABLE.replace("41", ""), "own.csv, record 2, column age"),
-    "not available": (TABLE.replace("41", "N/A"), "own.csv, record 2, column age"),
-    "missing label": (TABLE.replace("ant", " "), "own.csv, record 4, column label"),
-    "word": (TABLE.replace(".25", "few"), "own.csv, record 4, column weight"),
-    "infinity": (
-        TABLE.replace(".25", "inf"),
-        "own.csv, record 4, column weight",
-    ),
-    "short row": (TABLE.replace(",2\n", "\n"), "own.csv, line 3, column 1"),
-    "long row": (TABLE.replace(",2\n", ",2,3\n"), "own.csv, line 3, column 1"),
-    "no rows": ("age,label\n", "own.csv"),
-    "one column": ("label\na\nb\nc\n", "own.csv"),
-    "empty": ("", "own.csv"),
-    "same name": ("label,x,x\na,1,2\n", "own.csv, column 3, x"),
-    "few rows": ("label,x\na,1\nb,2\n", "own.csv"),
+    "missing value": (TABLE.replace("41", ""), "data", "own.csv, record 2, column age"),
+    "not available": (TABLE.replace("41", "N/A"), "data", "own.csv, record 2, column age"),
+    "missing label": (TABLE.replace("ant", " "), "data", "own.csv, record 4, column label"),
+    "word": (TABLE.replace(".25", "few"), "data", "own.csv, record 4, column weight"),
+    "infinity": (TABLE.replace(".25", "inf"), "data", "own.csv, record 4, column weight"),
+    "short row": (TABLE.replace(",2\n", "\n"), "data", "own.csv, line 3, column 1"),
+    "long row": (TABLE.replace(",2\n", ",2,3\n"), "data", "own.csv, line 3, column 1"),
+    "no rows": ("age,label\n", "file", "own.csv"),
+    "one column": ("label\na\nb\nc\n", "file", "own.csv"),
+    "empty": ("", "file", "own.csv"),
+    "same name": ("label,x,x\na,1,2\n", "data", "own.csv, column 3, x"),
+    "few rows": ("label,x\na,1\nb,2\n", "data", "own.csv, 2 records"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_TABLES)
-def test_a_bad_table_is_refused_with_row_and_column(case, tmp_path):
-    text, place = BAD_TABLES[case]
-    path = table(tmp_path, text)
-    with refused("records") as caught:
+def test_a_bad_table_is_refused_with_row_and_column(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text, *expected = BAD_TABLES[case]
+    path = table(Path(), text)
+    with refused("records", *expected):
         load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"))
-    assert place in str(caught.value.value)
 
 
 def test_columns_that_are_not_there_are_named(tmp_path):
@@ -271,7 +268,7 @@ def test_columns_that_are_not_there_are_named(tmp_path):
         (Columns(label="y"), "label"),
         (Columns(label="label", text="words"), "text"),
     ):
-        with refused(name, value=getattr(columns, name)):
+        with refused(name, "choice", value=getattr(columns, name)):
             load_raw(f"csv:{path}", None, 0, columns=columns)
     with refused("labels", "data") as caught:
         load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"), names=("cat", "dog"))

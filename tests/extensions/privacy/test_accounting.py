@@ -380,9 +380,8 @@ CALLS = {
 )
 def test_bad_arguments_are_refused_by_name(call, name, value):
     function, good = CALLS[call]
-    with refused(name) as error:
+    with refused(name, "choice" if isinstance(good[name], str) else "range", value):
         function(**{**good, name: value})
-    assert error.value.argument == name
 
 
 @pytest.mark.parametrize("name", ["", None, 3])
@@ -393,7 +392,7 @@ def test_every_entry_of_the_ledger_needs_a_name(name):
         lambda: ledger.charge(name, epsilon=1.0, delta=DELTA),
         lambda: ledger.disclose(name),
     ):
-        with refused("name", "value"):
+        with refused("name", "value", name):
             add()
     assert ledger.phases == ()
     assert ledger.opened == []
@@ -583,22 +582,22 @@ def edited(change):
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
+    ("text", "expected"),
     [
-        ("", "text"),
-        ("[]", "text"),
-        ("{}", "text"),
-        (edited(lambda d: d.update(format=99)), "text"),
-        (edited(lambda d: d.pop("opened")), "text"),
-        (edited(lambda d: d.update(opened=3)), "text"),
-        (edited(lambda d: d["phases"][0].update(kind="laplace")), "text"),
-        (edited(lambda d: d["phases"][0].pop("delta")), "text"),
-        (edited(lambda d: d["phases"][0].update(more=1)), "text"),
-        (edited(lambda d: d["phases"][0].update(epsilon=-1)), "epsilon"),
-        (edited(lambda d: d["phases"][0].update(epsilon=math.nan)), "epsilon"),
-        (edited(lambda d: d.update(opened=[""])), "name"),
+        ("", None),
+        ("[]", None),
+        ("{}", None),
+        (edited(lambda d: d.update(format=99)), None),
+        (edited(lambda d: d.pop("opened")), None),
+        (edited(lambda d: d.update(opened=3)), None),
+        (edited(lambda d: d["phases"][0].update(kind="laplace")), None),
+        (edited(lambda d: d["phases"][0].pop("delta")), None),
+        (edited(lambda d: d["phases"][0].update(more=1)), None),
+        (edited(lambda d: d["phases"][0].update(epsilon=-1)), ("epsilon", "range", -1)),
+        (edited(lambda d: d["phases"][0].update(epsilon=math.nan)), ("epsilon", "range", math.nan)),
+        (edited(lambda d: d.update(opened=[""])), ("name", "value", "")),
     ],
 )
-def test_json_that_is_no_ledger_is_refused(text, name):
-    with refused(name):
+def test_json_that_is_no_ledger_is_refused(text, expected):
+    with refused(*expected or ("text", "value", text)):
         Ledger.from_json(text)

@@ -56,11 +56,11 @@ def test_records_of_a_person_stand_together_and_how_many_is_hidden():
 
 
 @pytest.mark.parametrize(
-    ("units", "expected"),
-    [(np.zeros(6, dtype=np.int64), "a person with 6 records"), (WHO[:5], "units = (5,)")],
+    ("units", "code", "value"),
+    [(np.zeros(6, dtype=np.int64), "data", "a person with 6 records"), (WHO[:5], "shape", (5,))],
 )
-def test_more_records_than_k_are_refused(units, expected):
-    with refused("units"):
+def test_more_records_than_k_are_refused(units, code, value):
+    with refused("units", code, value):
         by_unit(records(), units, K)
 
 

@@ -424,36 +424,35 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
 
 # --- errors -------------------------------------------------------------------------------------
 
+WITHOUT = {"noise_multiplier_init": None}
+
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "argument", "code", "value"),
     [
-        ({"init": "best"}, "init"),
-        ({"init": "zero", "noise_multiplier_init": None, "model": "mlp:4"}, "init"),
-        ({"init": None}, "noise_multiplier_init"),
-        ({"init": "random", "noise_multiplier_init": None, "init_steps": 3}, "init_steps"),
-        ({"noise_multiplier_init": None}, "epsilon_init, noise_multiplier_init"),
-        ({"epsilon_init": 1.0}, "epsilon_init, noise_multiplier_init"),
-        ({"epsilon_init": -1.0, "noise_multiplier_init": None}, "epsilon_init"),
-        ({"noise_multiplier_init": math.nan}, "noise_multiplier_init"),
+        ({"init": "best"}, "init", "choice", "best"),
+        ({**WITHOUT, "init": "zero", "model": "mlp:4"}, "init", "choice", "zero"),
+        ({"init": None}, "noise_multiplier_init", "conflict", 2.0),
+        ({**WITHOUT, "init": "random", "init_steps": 3}, "init_steps", "conflict", 3),
+        (WITHOUT, "epsilon_init, noise_multiplier_init", "privacy", (None, None)),
+        ({"epsilon_init": 1.0}, "epsilon_init, noise_multiplier_init", "privacy", (1.0, 2.0)),
+        ({**WITHOUT, "epsilon_init": -1.0}, "epsilon_init", "range", -1.0),
+        ({"noise_multiplier_init": math.nan}, "noise_multiplier_init", "range", math.nan),
         (
-            {
-                **{"epsilon": 1.0, "noise_multiplier": None},
-                **{"epsilon_init": 1.0, "noise_multiplier_init": None},
-            },
-            "epsilon_init",
+            {**WITHOUT, "epsilon": 1.0, "noise_multiplier": None, "epsilon_init": 1.0},
+            *("epsilon_init", "range", 1.0),
         ),
-        ({"init_steps": 0}, "init_steps"),
-        ({"init_lr": 0.0}, "init_lr"),
-        ({"init_weighting": "loud"}, "init_weighting"),
+        ({"init_steps": 0}, "init_steps", "range", 0),
+        ({"init_lr": 0.0}, "init_lr", "range", 0.0),
+        ({"init_weighting": "loud"}, "init_weighting", "choice", "loud"),
         (
             {"init_weighting": "uniform", "init": "local-accuracy"},
-            "init_weighting",
+            *("init_weighting", "conflict", "uniform"),
         ),
     ],
 )
-def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str):
-    with refused(message):
+def test_settings_out_of_range_are_named(settings: dict[str, Any], argument, code, value):
+    with refused(argument, code, value):
         config(**settings)
 
 

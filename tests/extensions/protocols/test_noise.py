@@ -80,11 +80,16 @@ def test_what_the_papers_shares_add_beyond_need():
 
 
 @pytest.mark.parametrize(
-    ("argument", "parties", "colluders"),
-    [("parties", 0, 0), ("parties", -3, 1), ("colluders", 3, 3), ("colluders", 2, -1)],
+    ("argument", "code", "value", "parties", "colluders"),
+    [
+        ("parties", "range", 0, 0, 0),
+        ("parties", "range", -3, -3, 1),
+        ("colluders", "value", 3, 3, 3),
+        ("colluders", "value", -1, 2, -1),
+    ],
 )
-def test_impossible_coalitions_are_refused(argument, parties, colluders):
-    with refused(argument):
+def test_impossible_coalitions_are_refused(argument, code, value, parties, colluders):
+    with refused(argument, code, value):
         party_variance(parties, colluders)
 
 

@@ -44,13 +44,9 @@ def test_no_file_names_code_that_is_run():
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("features", {"features": "hog"}),
-        ("whiten", {"whiten": True}),
-        ("init", {"init": "zero"}),
-    ],
+    ("name", "code", "value"),
+    [("features", "choice", "hog"), ("whiten", "conflict", True), ("init", "choice", "zero")],
 )
-def test_what_takes_no_images_is_refused(name: str, options: dict[str, object]):
-    with refused(name):
-        TrainConfig(model="cnn", classes=10, private=False, **options)  # type: ignore[arg-type]
+def test_what_takes_no_images_is_refused(name: str, code: str, value: object):
+    with refused(name, code, value):
+        TrainConfig(model="cnn", classes=10, private=False, **{name: value})  # type: ignore[arg-type]

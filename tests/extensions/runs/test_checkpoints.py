@@ -195,7 +195,7 @@ def test_a_finished_run_leaves_no_shares_and_is_not_resumed(parts, tmp_path):
 def test_other_settings_are_named(parts, tmp_path, changes, name):
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "kept", cut=1)
-    with refused(name, value=next(iter(changes.values()))):
+    with refused(name, "value", value=next(iter(changes.values()))):
         run(parts, tmp_path / "kept", resume=True, **changes)
 
 

@@ -27,111 +27,112 @@ from tests.tfe_ext.test_compat import needs_tensorflow
 
 PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
 BAD_SETTINGS = [
-    ("backend", "spdz"),
-    ("evaluate", "all"),
-    ("parties", 0),
-    ("parties", 1),
-    ("parties", 65),
-    ("model", "forest"),
-    ("model", "mlp:0"),
-    ("classes", 1),
-    ("steps", 0),
-    ("rows_per_unit", 0),
-    ("class_weights", (0.5,)),
-    ("metrics", "some"),
-    ("seed_data", -1),
-    ("insecure_seed", -1),
-    ("lr", 0.0),
-    ("lr", math.inf),
-    ("lr", 1e300),
-    ("lr", 1e-300),
-    ("lr_schedule", "step"),
-    ("momentum", 1.0),
-    ("optimizer", "rmsprop"),
-    ("beta1", 0.5),
-    ("beta2", 0.99),
-    ("adam_floor", 0.5),
-    ("physical_rows", 0),
-    ("average", 1.01),
-    ("bias_scale", 0.3),
-    ("max_grad_norm", -1.0),
-    ("max_grad_norm", 1e300),
-    ("max_weight_norm", 399.0),
-    ("max_weight_norm", 16385.0),
-    ("max_feature_norm", math.nan),
-    ("max_feature_norm", 1500.0),
-    ("count_noise", 0.0),
-    ("sample_rate", 0.0),
-    ("sample_rate", 1.01),
-    ("frac_bits", 7),
-    ("frac_bits", 25),
-    ("colluders", 0),
-    ("colluders", 3),
-    ("noise_shares", "half"),
-    ("delta", None),
-    ("delta", 0.0),
-    ("delta", 1.0),
-    ("epsilon", -1.0),
-    ("epsilon", math.inf),
-    ("calibration", "guess"),
-    ("loss", "hinge"),
-    ("method", "newton"),
-    ("open", "always"),
-    ("init", "guess"),
-    ("epsilon_init", 1.0),
-    ("init_steps", 5),
-    ("init_lr", 0.1),
-    ("init_weighting", "uniform"),
-    ("neighbours", "add"),
-    ("whiten_share", 0.1),
-    ("whiten_ridge", 5.0),
-    ("noise_multiplier_whiten", 4.0),
-    ("data_kind", "sounds"),
-    ("epochs", 0.0),
-    ("epochs", math.inf),
-    ("overflow_probability", 1.0),
-    ("overflow_probability", -1e-9),
+    ("backend", "spdz", "value"),
+    ("evaluate", "all", "choice"),
+    ("parties", 0, "range"),
+    ("parties", 1, "range"),
+    ("parties", 65, "range"),
+    ("model", "forest", "choice"),
+    ("model", "mlp:0", "choice"),
+    ("classes", 1, "range"),
+    ("steps", 0, "range"),
+    ("rows_per_unit", 0, "range"),
+    ("class_weights", (0.5,), "shape"),
+    ("metrics", "some", "choice"),
+    ("seed_data", -1, "range"),
+    ("insecure_seed", -1, "range"),
+    ("lr", 0.0, "range"),
+    ("lr", math.inf, "range"),
+    ("lr", 1e300, "range"),
+    ("lr", 1e-300, "range"),
+    ("lr_schedule", "step", "choice"),
+    ("momentum", 1.0, "range"),
+    ("optimizer", "rmsprop", "choice"),
+    ("beta1", 0.5, "conflict"),
+    ("beta2", 0.99, "conflict"),
+    ("adam_floor", 0.5, "conflict"),
+    ("physical_rows", 0, "range"),
+    ("average", 1.01, "range"),
+    ("bias_scale", 0.3, "range"),
+    ("max_grad_norm", -1.0, "range"),
+    ("max_grad_norm", 1e300, "range"),
+    ("max_weight_norm", 399.0, "range"),
+    ("max_weight_norm", 16385.0, "range"),
+    ("max_feature_norm", math.nan, "range"),
+    ("max_feature_norm", 1500.0, "range"),
+    ("count_noise", 0.0, "range"),
+    ("sample_rate", 0.0, "range"),
+    ("sample_rate", 1.01, "range"),
+    ("frac_bits", 7, "range"),
+    ("frac_bits", 25, "range"),
+    ("colluders", 0, "range"),
+    ("colluders", 3, "range"),
+    ("noise_shares", "half", "choice"),
+    ("delta", None, "range"),
+    ("delta", 0.0, "range"),
+    ("delta", 1.0, "range"),
+    ("epsilon", -1.0, "range"),
+    ("epsilon", math.inf, "range"),
+    ("calibration", "guess", "choice"),
+    ("loss", "hinge", "choice"),
+    ("method", "newton", "choice"),
+    ("open", "always", "choice"),
+    ("init", "guess", "choice"),
+    ("epsilon_init", 1.0, "conflict"),
+    ("init_steps", 5, "conflict"),
+    ("init_lr", 0.1, "conflict"),
+    ("init_weighting", "uniform", "conflict"),
+    ("neighbours", "add", "choice"),
+    ("whiten_share", 0.1, "conflict"),
+    ("whiten_ridge", 5.0, "conflict"),
+    ("noise_multiplier_whiten", 4.0, "conflict"),
+    ("data_kind", "sounds", "choice"),
+    ("epochs", 0.0, "range"),
+    ("epochs", math.inf, "range"),
+    ("overflow_probability", 1.0, "range"),
+    ("overflow_probability", -1e-9, "range"),
 ]
 """With the settings of `PRIVATE`: those of a local start or a whitening make no sense without."""
 
 
-@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
-def test_a_setting_out_of_range_is_named(name, value):
-    with refused(name, value=value) as error:
+@pytest.mark.parametrize(("name", "value", "code"), BAD_SETTINGS)
+def test_a_setting_out_of_range_is_named(name, value, code):
+    with refused(name, code, value=value):
         TrainConfig(**{**PRIVATE, name: value})
-    assert error.value.argument == name
 
 
-def refuse_at_host(name: str, **settings: Any) -> None:
+def refuse_at_host(name: str, code: str, **settings: Any) -> None:
     """The settings are in range, but not for their host."""
     config = TrainConfig(**PRIVATE, **settings)
-    with refused(name, value=settings[name]):
+    with refused(name, code, value=settings[name]):
         find_for(config)
 
 
 @pytest.mark.xdist_group(SHARED["tfe_process"])
 @needs_tensorflow
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("parties", 2), ("parties", 4), ("provider", "tfp"), ("dealer_noise", True)],
+    ("name", "value", "code"),
+    [
+        ("parties", 2, "value"),
+        ("parties", 4, "value"),
+        ("provider", "tfp", "conflict"),
+        ("dealer_noise", True, "conflict"),
+    ],
 )
-def test_aby3_has_three_servers_and_no_dealer(name, value):
-    refuse_at_host(name, backend="tfe", **{name: value})
+def test_aby3_has_three_servers_and_no_dealer(name, value, code):
+    refuse_at_host(name, code, backend="tfe", **{name: value})
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "argument", "code", "value"),
     [
-        ({"provider": "tfp"}, "dealer_noise"),
-        ({"insecure_seed": 3}, "dealer_noise"),
-        (
-            {"parties": 1, "backend": "clear"},
-            "parties",
-        ),
+        ({"provider": "tfp"}, "dealer_noise", "conflict", True),
+        ({"insecure_seed": 3}, "dealer_noise", "conflict", True),
+        ({"parties": 1, "backend": "clear"}, "parties", "range", 1),
     ],
 )
-def test_noise_of_a_dealer_needs_one(settings, message):
-    with refused(message):
+def test_noise_of_a_dealer_needs_one(settings, argument, code, value):
+    with refused(argument, code, value):
         TrainConfig(**PRIVATE, dealer_noise=True, **settings)
 
 
@@ -193,7 +194,9 @@ def test_every_setting_with_a_range_is_tested():
         *("data", "facts", "features", "private", "noise_multiplier", "noise_multiplier_init"),
         *("provider", "settled", "whiten", "dealer_noise", "one_output", "cheap", "chosen"),
     }
-    assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
+    assert {field.name for field in fields(TrainConfig)} - unchecked == {
+        n for n, *_ in BAD_SETTINGS
+    }
 
 
 def test_the_clear_backend_may_have_one_party():

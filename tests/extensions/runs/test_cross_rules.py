@@ -129,13 +129,13 @@ def test_a_run_that_breaks_one_rule_is_refused_by_it(number, broken):
 
 
 @pytest.mark.parametrize(
-    ("field", "settings"),
+    ("field", "code", "value", "settings"),
     [
-        ("one_output", {"one_output": True}),
-        ("steps, sample_rate", STATISTICS),
+        ("one_output", "conflict", True, {"one_output": True}),
+        ("steps, sample_rate", "choice", (120, 0.1), STATISTICS),
     ],
 )
-def test_what_is_known_later_is_checked_then(field, settings):
+def test_what_is_known_later_is_checked_then(field, code, value, settings):
     config = TrainConfig(**{**USUAL, **settings})
-    with refused(field):
+    with refused(field, code, value):
         config.resolved()

@@ -292,30 +292,27 @@ def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "argument", "code", "value"),
     [
-        ({"open": "always"}, "open"),
-        ({"method": "newton"}, "method"),
-        ({"open": "each-step", "evaluate": "opened"}, "evaluate"),
-        ({"open": "each-step", "init": "local", "epsilon_init": 1.0}, "init"),
-        ({"open": "each-step", "private": False}, "private"),
-        ({"open": "each-step", "provider": "tfp"}, "provider"),
-        ({"method": "statistics"}, "loss"),
-        ({"method": "statistics", "loss": "least-squares", "model": "mlp:4"}, "model"),
+        ({}, "open", "choice", "always"),
+        ({}, "method", "choice", "newton"),
+        ({"open": "each-step"}, "evaluate", "choice", "opened"),
+        ({"open": "each-step", "epsilon_init": 1.0}, "init", "conflict", "local"),
+        ({"open": "each-step"}, "private", "conflict", False),
+        ({"open": "each-step"}, "provider", "conflict", "tfp"),
+        ({"method": "statistics"}, "loss", "choice", "sigmoid"),
+        ({"method": "statistics", "loss": "least-squares"}, "model", "choice", "mlp:4"),
+        ({"method": "statistics", "loss": "least-squares"}, "open", "choice", "each-step"),
+        ({"method": "statistics", "loss": "least-squares"}, "init", "conflict", "random"),
         (
-            {"method": "statistics", "loss": "least-squares", "open": "each-step"},
-            "open",
-        ),
-        ({"method": "statistics", "loss": "least-squares", "init": "random"}, "init"),
-        (
-            {"method": "statistics", "loss": "least-squares", "class_weights": (1.0,) * 10},
-            "class_weights",
+            {"method": "statistics", "loss": "least-squares"},
+            *("class_weights", "conflict", (1.0,) * 10),
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(changes, message):
-    with refused(message):
-        TrainConfig(**({"epsilon": 2.0, "delta": 1e-5} | changes))
+def test_what_does_not_go_together_is_refused(changes, argument, code, value):
+    with refused(argument, code, value):
+        TrainConfig(**({"epsilon": 2.0, "delta": 1e-5, argument: value} | changes))
 
 
 @pytest.mark.parametrize("options", [EACH_STEP, STATISTICS], ids=["each-step", "statistics"])

@@ -292,24 +292,24 @@ def test_persons_with_several_records_have_noise_for_all_of_them(parts):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "told", "code", "value"),
     [
-        ({"whiten": False}, "noise_multiplier_whiten"),
-        ({"noise_multiplier_whiten": None}, "noise_multiplier_whiten"),
-        ({"whiten_share": 0.1}, "whiten_share"),
-        ({"whiten_share": 1.0}, "whiten_share"),
-        ({"whiten_ridge": 0.0}, "whiten_ridge"),
-        ({"noise_multiplier_whiten": -1.0}, "noise_multiplier_whiten"),
-        ({"noise_multiplier_whiten": 0.0}, "whiten_ridge"),
+        ({"whiten": False}, "noise_multiplier_whiten", "conflict", 4.0),
+        ({"noise_multiplier_whiten": None}, "noise_multiplier_whiten", "missing", None),
+        ({"whiten_share": 0.1}, "whiten_share", "conflict", 0.1),
+        ({"whiten_share": 1.0}, "whiten_share", "range", 1.0),
+        ({"whiten_ridge": 0.0}, "whiten_ridge", "range", 0.0),
+        ({"noise_multiplier_whiten": -1.0}, "noise_multiplier_whiten", "range", -1.0),
+        ({"noise_multiplier_whiten": 0.0}, "whiten_ridge", "missing", None),
         (
             {"noise_multiplier": None, "epsilon": 2.0},
-            "noise_multiplier_whiten",
+            *("noise_multiplier_whiten", "conflict", 4.0),
         ),
-        ({"private": False, "noise_multiplier_whiten": None}, "whiten_ridge"),
+        ({"private": False, "noise_multiplier_whiten": None}, "whiten_ridge", "missing", None),
     ],
 )
-def test_settings_that_do_not_belong_together_are_refused(changes, told):
-    with refused(told):
+def test_settings_that_do_not_belong_together_are_refused(changes, told, code, value):
+    with refused(told, code, value):
         replace(GIVEN, **changes)
 
 

@@ -7,6 +7,7 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,19 +129,23 @@ def test_the_command_makes_the_federation_of_fingerprints(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "argument", "code", "value"),
     [
-        ("members = 3", "federation"),
-        ("[[members]]\nname = 'p0'", "federation"),
-        ("[[members]]\nname = 3\nrole = 'party'\nfingerprint = 'x'", "name"),
-        ("[[members]]\nname = 'p0'\nrole = 'party'\nfingerprint = 'x'", "address"),
-        ("?", "federation"),
+        ("members = 3", "federation", "file", "own.toml"),
+        ("[[members]]\nname = 'p0'", "federation", "file", "own.toml"),
+        ("[[members]]\nname = 3\nrole = 'party'\nfingerprint = 'x'", "name", "type", 3),
+        ("[[members]]\nname = 'p0'\nrole = 'party'\nfingerprint = 'x'", "address", "value", ""),
+        ("?", "federation", "file", "own.toml"),
     ],
 )
-def test_a_file_that_is_no_federation_is_refused(tmp_path, text, reason):
-    (tmp_path / "federation.toml").write_text(text)
-    with refused(reason):
-        Federation.read(tmp_path / "federation.toml")
+def test_a_file_that_is_no_federation_is_refused(
+    tmp_path, monkeypatch, text, argument, code, value
+):
+    monkeypatch.chdir(tmp_path)
+    file = Path("own.toml")
+    file.write_text(text)
+    with refused(argument, code, value):
+        Federation.read(file)
 
 
 def test_another_federation_is_refused_at_both_ends(two):

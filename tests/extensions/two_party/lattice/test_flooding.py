@@ -52,13 +52,15 @@ def test_errors_stay_within_their_bound_for_all_of_a_run_but_a_thousandth_of_the
     assert -run.security - 17 < np.log2(beyond) <= -run.security - 10
 
 
-@pytest.mark.parametrize("given", [{"coefficients": 0}, {"coefficients": 2**41}, {"security": 39}])
-def test_settings_outside_their_range_are_refused(given):
-    with refused(next(iter(given))):
-        Flooding(**given)
+@pytest.mark.parametrize(
+    ("name", "value"), [("coefficients", 0), ("coefficients", 2**41), ("security", 39)]
+)
+def test_settings_outside_their_range_are_refused(name, value):
+    with refused(name, "range", value):
+        Flooding(**{name: value})
 
 
 @pytest.mark.parametrize("bits", [63, 193])
 def test_noise_of_other_widths_is_refused(bits):
-    with refused("bits", "range"):
+    with refused("bits", "range", bits):
         flood(Stream(), 1, bits, PRIMES)

@@ -158,16 +158,19 @@ def test_numbers_of_parties_that_cannot_meet(rank, number, name):
 
 
 @pytest.mark.parametrize(
-    ("kind", "parameters", "name"),
+    ("kind", "parameters", "name", "code", "value"),
     [
-        ("noise", ["0x1p10", [[3]]], "kind"),
-        ("additive", ["add", [3], [3], (), ()], "op"),
-        ("additive", ["matmul", [3, 4], [3, 4], (), ()], "shapes"),
-        ("additive", ["conv1d", [1, 1, 4], [1, 1, 2], (), (("bias", 3),)], "options"),
+        ("noise", ["0x1p10", [[3]]], "kind", "choice", "noise"),
+        ("additive", ["add", [3], [3], (), ()], "op", "choice", "add"),
+        ("additive", ["matmul", [3, 4], [3, 4], (), ()], "shapes", "shape", ((3, 4), (3, 4))),
+        (
+            *("additive", ["conv1d", [1, 1, 4], [1, 1, 2], (), (("bias", 3),)]),
+            *("options", "value", ["bias"]),
+        ),
     ],
 )
-def test_what_is_not_made(three, kind, parameters, name):
-    with refused(name):
+def test_what_is_not_made(three, kind, parameters, name, code, value):
+    with refused(name, code, value):
         three.run(lambda p: made(p, kind, parameters))
 
 
