@@ -172,11 +172,12 @@ def test_chain_of_one_client_is_refused(clients, chains):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"chains": 0}, {"edges": 2}, {"edges": -1}, {"timeout": 0.0}, {"time_limit": np.inf}]
+    ("name", "value"),
+    [("chains", 0), ("edges", 2), ("edges", -1), ("timeout", 0.0), ("time_limit", np.inf)],
 )
-def test_settings_outside_their_range_are_refused(wrong):
-    with refused(next(iter(wrong))):
-        fl.ChainAggregator(**wrong)
+def test_settings_outside_their_range_are_refused(name, value):
+    with refused(name, "range", value):
+        fl.ChainAggregator(**{name: value})
 
 
 def test_round_that_could_overflow_is_refused():

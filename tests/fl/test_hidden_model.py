@@ -191,16 +191,19 @@ def test_run_whose_server_needs_the_model_is_refused(options, code):
 
 
 @pytest.mark.parametrize(
-    ("make", "rule"),
+    ("make", "rule", "code", "value"),
     [
-        (lambda: run(hidden(model_range=2.0**30)), "model_range"),
-        (lambda: run(hidden(model_range=0.0)), "model_range"),
-        (lambda: SCALE.factor(2**19), "total weight"),
-        (lambda: fl.aggregate(hidden(), {0: np.ones(3), 1: np.ones(3)}), "hide_model"),
+        (lambda: run(hidden(model_range=2.0**30)), "model_range", "range", 2.0**30),
+        (lambda: run(hidden(model_range=0.0)), "model_range", "range", 0.0),
+        (lambda: SCALE.factor(2**19), "total weight", "range", 2**19),
+        (
+            lambda: fl.aggregate(hidden(), {0: np.ones(3), 1: np.ones(3)}),
+            *("hide_model", "conflict", True),
+        ),
     ],
 )
-def test_settings_out_of_range_are_refused(make, rule):
-    with refused(rule):
+def test_settings_out_of_range_are_refused(make, rule, code, value):
+    with refused(rule, code, value):
         make()
 
 

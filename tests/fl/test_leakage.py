@@ -166,7 +166,7 @@ def test_command_has_a_row_for_every_view(monkeypatch, tmp_path):
     for row in rows:
         rebuilt[row["update known"]].add(row["rebuilt"])
     assert rebuilt == {"yes": {"1 of 1"}, "no": {"0 of 1"}, "as protected": {"0 of 1"}}
-    with refused("data", value="mnist"):
+    with refused("data", "choice", "mnist"):
         fl_leakage.main(data="mnist")
 
 

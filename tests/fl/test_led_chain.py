@@ -205,15 +205,15 @@ def test_lists_of_flooding_cells_and_peers():
 
 
 @pytest.mark.parametrize(
-    ("make", "argument", "value"),
+    ("make", "argument", "value", "code"),
     [
-        (lambda: fl.neighbours.flooded({0: [1], 1: [0]}, 0), "hops", 0),
-        (lambda: fl.neighbours.flooded({0: [7]}, 1), "links", [7]),
-        (lambda: fl.neighbours.nearest({0: (0, 0), 1: (1, 1)}, 2), "number", 2),
+        (lambda: fl.neighbours.flooded({0: [1], 1: [0]}, 0), "hops", 0, "range"),
+        (lambda: fl.neighbours.flooded({0: [7]}, 1), "links", [7], "value"),
+        (lambda: fl.neighbours.nearest({0: (0, 0), 1: (1, 1)}, 2), "number", 2, "range"),
     ],
 )
-def test_lists_that_name_nobody_are_refused(make, argument, value):
-    with refused(argument, value=value):
+def test_lists_that_name_nobody_are_refused(make, argument, value, code):
+    with refused(argument, code, value=value):
         make()
 
 

@@ -179,25 +179,28 @@ def test_ledger_of_each_client_composes_its_own_rounds():
     assert fl.ClientLedgers().get_epsilon(1e-5) == 0.0
     again = fl.ClientLedgers.from_json(mechanism.ledger.to_json())
     assert [again.of(k).phases for k in (0, 1)] == [mechanism.ledger.of(k).phases for k in (0, 1)]
-    for text in ("[]", "{", '{"a": {}}', '{"0": {}}'):
-        with refused("text"):
+    for text, code, value in (
+        *(("[]", "file", "[]"), ("{", "file", "{")),
+        *(('{"a": {}}', "value", "{}"), ('{"0": {}}', "value", "{}")),
+    ):
+        with refused("text", code, value):
             fl.ClientLedgers.from_json(text)
 
 
 @pytest.mark.parametrize(
-    ("options", "argument"),
+    ("options", "argument", "code", "value"),
     [
-        ({"epsilon": 0.0, "delta": 1e-5}, "epsilon"),
-        ({"epsilon": 2000.0, "delta": 1e-5}, "epsilon"),
-        ({"epsilon": 1.0}, "delta"),
-        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"epsilon": 1.0, "delta": 1e-5, "noise": "laplace"}, "delta"),
-        ({"epsilon": 1.0, "delta": 1e-5, "noise": "uniform"}, "noise"),
-        ({"epsilon": 1.0, "delta": 1e-5, "clip": 0.0}, "clip"),
+        ({"epsilon": 0.0, "delta": 1e-5}, "epsilon", "range", 0.0),
+        ({"epsilon": 2000.0, "delta": 1e-5}, "epsilon", "range", 2000.0),
+        ({"epsilon": 1.0}, "delta", "range", 0.0),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta", "range", 1.0),
+        ({"epsilon": 1.0, "delta": 1e-5, "noise": "laplace"}, "delta", "range", 1e-5),
+        ({"epsilon": 1.0, "delta": 1e-5, "noise": "uniform"}, "noise", "choice", "uniform"),
+        ({"epsilon": 1.0, "delta": 1e-5, "clip": 0.0}, "clip", "range", 0.0),
     ],
 )
-def test_wrong_local_settings_are_refused(options, argument):
-    with refused(argument):
+def test_wrong_local_settings_are_refused(options, argument, code, value):
+    with refused(argument, code, value):
         fl.LocalDP(**{"clip": 1.0, **options})
 
 
@@ -401,19 +404,19 @@ def test_run_does_not_go_on_with_a_mechanism_of_other_arguments(tmp_path, make, 
 
 
 @pytest.mark.parametrize(
-    ("options", "argument"),
+    ("argument", "code", "value"),
     [
-        ({"noise_multiplier": 0.0}, "noise_multiplier"),
-        ({"clip": 1e-6}, "clip"),
-        ({"clip": -1.0}, "clip"),
-        ({"sampling": "all"}, "sampling"),
-        ({"min_clients": 0}, "min_clients"),
-        ({"frac_bits": 0}, "frac_bits"),
+        ("noise_multiplier", "range", 0.0),
+        ("clip", "range", 1e-6),
+        ("clip", "range", -1.0),
+        ("sampling", "choice", "all"),
+        ("min_clients", "range", 0),
+        ("frac_bits", "range", 0),
     ],
 )
-def test_wrong_central_settings_are_refused(options, argument):
-    with refused(argument):
-        fl.CentralDP(**{"noise_multiplier": 1.0, "clip": 1.0, **options})
+def test_wrong_central_settings_are_refused(argument, code, value):
+    with refused(argument, code, value):
+        fl.CentralDP(**{"noise_multiplier": 1.0, "clip": 1.0, argument: value})
     with refused("quantile", "range", value=1.5):
         fl.AdaptiveClipping(quantile=1.5)
     with refused("weighting", "choice", value="records"):

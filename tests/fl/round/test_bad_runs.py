@@ -108,19 +108,19 @@ def broken() -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "named", "code", "value"),
     [
-        (with_client(X, Y + 1), "labels of client 2"),
-        (with_client(X, Y - 1), "labels of client 2"),
-        (with_client(X, Y / 2), "labels of client 2"),
-        (with_client(X[:, 1:], Y), "records of client 2"),
-        (with_client(X[:0], Y[:0]), "client 2"),
-        (with_client(X, Y[1:]), "client 2"),
-        ({"model": broken()}, "model"),
+        (with_client(X, Y + 1), "labels of client 2", "data", "1..3"),
+        (with_client(X, Y - 1), "labels of client 2", "data", "-1..1"),
+        (with_client(X, Y / 2), "labels of client 2", "type", "torch.float64"),
+        (with_client(X[:, 1:], Y), "records of client 2", "shape", "shape (4,)"),
+        (with_client(X[:0], Y[:0]), "client 2", "shape", "0 records, 0 labels"),
+        (with_client(X, Y[1:]), "client 2", "shape", "24 records, 23 labels"),
+        ({"model": broken()}, "model", "range", "2 NaN or infinite weights"),
     ],
 )
-def test_data_and_models_that_do_not_fit_are_refused_by_name_before_a_round(settings, message):
-    with refused(message):
+def test_what_does_not_fit_is_refused_by_name_before_a_round(settings, named, code, value):
+    with refused(named, code, value):
         run_of(**settings)
 
 

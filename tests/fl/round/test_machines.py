@@ -163,7 +163,7 @@ def test_message_of_or_to_nobody_and_a_used_transport_are_errors():
     transport = fl.InProcessTransport()
     machines = {fl.SERVER: Script(fl.SERVER, fl.Timer("end", 0.0), end="end")}
     transport.run(machines)
-    with refused("transport"):
+    with refused("transport", "value", "a used one"):
         transport.run(machines)
 
 

@@ -247,7 +247,7 @@ def test_weights_that_are_none_are_refused(name):
     for weight in (0, -1, 1.5, float("nan")):
         with refused("weight of client 2", "range", value=weight):
             fl.aggregate(AGGREGATORS[name](), UPDATES, {**dict.fromkeys(UPDATES, 1), 2: weight})
-    with refused("weights", value=[0, 1]):
+    with refused("weights", "value", [0, 1]):
         fl.aggregate(AGGREGATORS[name](), UPDATES, {0: 1, 1: 1})
     with refused("clients", "range", -3):
         fl.aggregate(AGGREGATORS[name](), {**UPDATES, -3: UPDATES[0]})

@@ -116,16 +116,19 @@ def test_a_client_whose_training_withdraws_is_left_out_with_its_reason():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "message", "code", "value"),
     [
-        ({"train": plain_sgd, "lr": 0.2}, "lr"),
-        ({"train": plain_sgd, "batch_size": None}, "batch_size"),
-        ({"server_optimizer": fl.FedAvgM(), "exchange": "weights"}, "exchange"),
-        ({"metrics": {"loss": mse_loss}}, "metrics"),
+        ({"train": plain_sgd, "lr": 0.2}, "lr", "conflict", 0.2),
+        ({"train": plain_sgd, "batch_size": None}, "batch_size", "conflict", None),
+        (
+            {"server_optimizer": fl.FedAvgM(), "exchange": "weights"},
+            *("exchange", "choice", "weights"),
+        ),
+        ({"metrics": {"loss": mse_loss}}, "metrics", "value", ["loss"]),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(settings, message):
-    with refused(message):
+def test_settings_that_do_not_go_together_are_refused(settings, message, code, value):
+    with refused(message, code, value):
         of_own(**settings)
 
 

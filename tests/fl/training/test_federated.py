@@ -518,37 +518,40 @@ def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(sl
     assert client == ["model", "ready", "begin", "summand"]
 
 
+EMPTY = (np.zeros((0, 64)), np.zeros(0))
+
+
 @pytest.mark.parametrize(
-    ("settings", "argument"),
+    ("settings", "argument", "code", "value"),
     [
-        ({"client_fraction": 0.0}, "client_fraction"),
-        ({"client_fraction": 1.1}, "client_fraction"),
-        ({"local_epochs": 0}, "local_epochs"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"lr": -1.0}, "lr"),
-        ({"exchange": "gradient"}, "exchange"),
-        ({"weighting": "none"}, "weighting"),
-        ({"on_failure": "ignore"}, "on_failure"),
-        ({"timeout": 0.0}, "timeout"),
-        ({"workers": 0}, "workers"),
-        ({"rounds": 0}, "rounds"),
-        ({"rounds": 1.5}, "rounds"),
-        ({"aggregator": "masked"}, "aggregator"),
-        ({"mechanism": fl.Mechanism}, "mechanism"),
-        ({"model": nn.Linear}, "model"),
-        ({"clients": [3]}, "client 0"),
-        ({"seed": -1}, "seed"),
-        ({"clients": []}, "clients"),
-        ({"clients": [(np.zeros((0, 64)), np.zeros(0))]}, "client 0"),
-        ({"model": mlp().double()}, "model"),
+        ({"client_fraction": 0.0}, "client_fraction", "range", 0.0),
+        ({"client_fraction": 1.1}, "client_fraction", "range", 1.1),
+        ({"local_epochs": 0}, "local_epochs", "range", 0),
+        ({"batch_size": 0}, "batch_size", "range", 0),
+        ({"lr": -1.0}, "lr", "range", -1.0),
+        ({"exchange": "gradient"}, "exchange", "choice", "gradient"),
+        ({"weighting": "none"}, "weighting", "choice", "none"),
+        ({"on_failure": "ignore"}, "on_failure", "choice", "ignore"),
+        ({"timeout": 0.0}, "timeout", "range", 0.0),
+        ({"workers": 0}, "workers", "range", 0),
+        ({"rounds": 0}, "rounds", "range", 0),
+        ({"rounds": 1.5}, "rounds", "range", 1.5),
+        ({"aggregator": "masked"}, "aggregator", "type", "masked"),
+        ({"mechanism": fl.Mechanism}, "mechanism", "type", fl.Mechanism),
+        ({"model": nn.Linear}, "model", "type", nn.Linear),
+        ({"clients": [3]}, "client 0", "type", "int"),
+        ({"seed": -1}, "seed", "range", -1),
+        ({"clients": []}, "clients", "missing", []),
+        ({"clients": [EMPTY]}, "client 0", "shape", "0 records, 0 labels"),
+        ({"model": mlp().double()}, "model", "type", ["torch.float64"]),
         (
             {"aggregator": EdgeAggregator(), "client_fraction": 0.2},
-            "clients of a round",
+            *("clients of a round", "range", 1),
         ),
     ],
 )
-def test_wrong_setting_is_refused_before_anything_is_sent(settings, argument):
-    with refused(argument):
+def test_wrong_setting_is_refused_before_anything_is_sent(settings, argument, code, value):
+    with refused(argument, code, value):
         small(**settings).fit(1, progress=False)
 
 

@@ -130,11 +130,16 @@ def test_client_without_records_is_an_error_that_names_it():
 
 
 @pytest.mark.parametrize(
-    ("n", "scheme", "argument"),
-    [(0, "iid", "n"), (41, "iid", "n"), (21, "shards", "n"), (2, "even", "scheme")],
+    ("n", "scheme", "expected"),
+    [
+        (0, "iid", ("n", "range", 0)),
+        (41, "iid", ("n", "range", 41)),
+        (21, "shards", ("n", "range", 21)),
+        (2, "even", ("scheme", "choice", "even")),
+    ],
 )
-def test_impossible_partition_is_refused(n, scheme, argument):
-    with refused(argument):
+def test_impossible_partition_is_refused(n, scheme, expected):
+    with refused(*expected):
         fl.partition(numbered(40), n, scheme)
 
 
