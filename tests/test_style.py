@@ -26,6 +26,7 @@ NAMED_BY_OTHERS = {
     "benchmarks/network/calling.py",  # a task of another process
     "crypten_ext/compat.py",  # the hosts' modules, after what makes them importable
     "extensions/lazy_names.py",  # names of a package, when they are used
+    "extensions/options/kinds.py",  # what an option may choose
     "extensions/own_functions.py",  # a function of the user's
     "extensions/runs/processes/copies.py",  # what a launcher asks for
     "extensions/runs/processes/worker.py",  # a task of another process

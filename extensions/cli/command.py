@@ -4,7 +4,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -21,6 +21,7 @@ from extensions.cli.files import CONFIG, merged
 from extensions.cli.outputs import check_outputs
 from extensions.errors import ArgumentError
 from extensions.options import Option
+from extensions.options.kinds import all_chosen, named, with_arguments
 from extensions.options.leaves import Group as Fields
 from extensions.options.leaves import Leaf, Typed, TypingError, group_of, leaf_of
 from extensions.sentences import sentence
@@ -53,22 +54,26 @@ class Command:
         self._groups: dict[str, Fields] = {}
         self._single: list[Leaf] = []
         self._typed = ""
-        self.leaves: list[Leaf] = []
+        self._chosen: set[str] = set()
+        self._own: list[Leaf] = []
         hints = get_type_hints(function, include_extras=True)
         for key, parameter in inspect.signature(function).parameters.items():
             if hints[key] is Typed:
                 self._typed = key
             elif (group := group_of(hints[key])) is not None:
                 self._groups[key] = group
-                self.leaves += group.leaves()
+                self._own += group.leaves()
             else:
-                default = parameter.default
-                default = MISSING if default is inspect.Parameter.empty else default
-                leaf = leaf_of(key, hints[key], default)
-                positional = parameter.kind is _POSITIONAL
-                self._single.append(replace(leaf, positional=positional))
-                self.leaves.append(self._single[-1])
-        self.leaves.append(_CONFIG)
+                given = parameter.default
+                leaf = leaf_of(key, hints[key], MISSING if given is parameter.empty else given)
+                self._single.append(replace(leaf, positional=parameter.kind is _POSITIONAL))
+                self._own.append(self._single[-1])
+        self._own.append(_CONFIG)
+
+    @cached_property
+    def leaves(self) -> list[Leaf]:
+        """All options, with those of all that others choose from, which are imported for it."""
+        return with_arguments(self._own)
 
     def run(self, tokens: Sequence[str]) -> Any:
         """Reads the tokens, calls the function or shows help, and returns what the function does.
@@ -92,6 +97,8 @@ class Command:
         for leaf in self.leaves:
             if leaf.required and not leaf.optional and leaf.key not in given:
                 raise TypingError(leaf.name, None, f"`{self.name}`", code="needed")
+        made |= (found := all_chosen(self.leaves, made))
+        self._chosen = {one.name for one in found.values()}
         check_outputs(self.leaves, given)
         arguments: dict[str, Any] = {
             leaf.name: made[leaf.key] for leaf in self._single if leaf.key in made
@@ -112,7 +119,7 @@ class Command:
         shown = getattr(self.function, "shown", ())
         notes = [f"Example: {self.function.example}"] if shown else []  # type: ignore[attr-defined]
         if shown and not everything:
-            notes.append(f"`{self.name} {ALL}` shows all {len(self.leaves)} options.")
+            notes.append(f"`{self.name} {ALL}` shows all options.")
         about = {"help_epilogue": "\n\n".join(notes), "default_parameter": _OWN}
         app = app_of(self.name, self._usage, inspect.getdoc(self.function), **about)
         app.default(_signed(self._parameters({*shown} if shown and not everything else None)))
@@ -120,14 +127,10 @@ class Command:
 
     def spell(self, name: str, value: str | None = None) -> str:
         """Returns how an argument is typed, with a value or without one, as `sentence` asks."""
-        base = name.partition("[")[0]
-        leaf = next((one for one in self.leaves if base in one.names), None)
-        if leaf is None:
+        leaves = self.leaves if self._chosen else self._own
+        if (leaf := named(leaves, self._chosen, name.partition("[")[0])) is None:
             return name if value is None else f"{name} = {value}"
-        no = value == "False" and not leaf.option.negated
-        if leaf.is_flag:
-            return f"--no-{leaf.word}" if no else leaf.typed
-        return leaf.typed if value is None else f"{leaf.typed} {value}"
+        return leaf.typed_with(value)
 
     def sentence(self, error: ArgumentError) -> str:
         """Returns what an error says, with arguments as they are typed here."""
@@ -142,7 +145,7 @@ class Command:
 
     @cached_property
     def _usage(self) -> str:
-        required = (one for one in self.leaves if one.required and not one.optional)
+        required = (one for one in self._own if one.required and not one.optional)
         words = (
             one.typed if one.positional else f"{one.typed} {one.key.rstrip('_').upper()}"
             for one in required
@@ -156,7 +159,7 @@ class Command:
             shown: names of those that there are for help; None: all.
         """
         found = []
-        leaves = [leaf for leaf in self.leaves if shown is None or leaf.word in shown]
+        leaves = self.leaves if shown is None else [one for one in self._own if one.word in shown]
         titles = dict.fromkeys(leaf.title for leaf in leaves)
         panels = {one: Group(one or "Options", sort_key=at) for at, one in enumerate(titles)}
         for leaf in leaves:
@@ -166,7 +169,7 @@ class Command:
                 group=panels[leaf.title],
                 metavar="" if leaf.is_flag else leaf.word_for_value,
                 negative=f"--no-{leaf.word}" if leaf.is_flag and leaf.either else (),
-                show_default=partial(_shown, leaf.told) if leaf.told is not None else False,
+                show_default=leaf.told is not None and leaf.shown_default,
                 converter=None if leaf.is_flag else _texts_of,
             )
             path = Path in (leaf.kind, *get_args(leaf.kind))
@@ -233,10 +236,6 @@ def app_of(name: str, usage: str, told: str | None, **about: Any) -> App:
 def _before_delimiter(tokens: Sequence[str]) -> Sequence[str]:
     """Returns the words that may be options."""
     return tokens[: tokens.index("--")] if "--" in tokens else tokens
-
-
-def _shown(told: Any, _: Any) -> Any:
-    return told
 
 
 def _texts_of(kind: Any, tokens: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.options.kinds import without_tables
 from extensions.options.leaves import Leaf, Typed
 
 CONFIG, AGAIN = "config", "again"
@@ -82,7 +83,7 @@ def _by_key(
     """Returns the texts of a file's options, which have hyphens or underscores."""
     known = {leaf.word: leaf for leaf in leaves if leaf.key not in (CONFIG, AGAIN)}
     texts = {}
-    for key, value in given.items():
+    for key, value in without_tables(leaves, given).items():
         word = key.replace("_", "-")
         if word not in known or isinstance(value, dict):
             near = difflib.get_close_matches(word, known, n=1)

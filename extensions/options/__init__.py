@@ -1,6 +1,6 @@
 """How a field of a dataclass, or a parameter of a command, is given as an option."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,24 @@ class Options:
     """
 
     title: str | None = None
+    without: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Annotates what is one of several objects: the option takes a name of one.
+
+    Arguments of that object are options, too: ``--masked.threshold`` of ``--aggregator masked``.
+    The field's value is an `extensions.options.kinds.Chosen`.
+
+    Attributes:
+        of: from names to classes, as ``module:Class``, which are imported when one is chosen.
+        usual: name of the one that there is by default; None: it must be given.
+        without: names of arguments that are no options.
+    """
+
+    of: Mapping[str, str]
+    usual: str | None = None
     without: Collection[str] = ()
 
 

@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from extensions.errors import ArgumentError
-from extensions.options import Option, Options, Writes
+from extensions.options import Kinds, Option, Options, Writes
 from extensions.rules import Rule, one_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,6 +74,7 @@ class Leaf:
         positional: whether it is typed without a name.
         optional: whether it may be left out although it has no default.
         either: whether it may be None, so that a flag has a negative.
+        kinds: what it chooses from, if its value is one of several objects.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Leaf:
     positional: bool = False
     optional: bool = False
     either: bool = False
+    kinds: Kinds | None = None
 
     @cached_property
     def word(self) -> str:
@@ -96,7 +98,7 @@ class Leaf:
     @property
     def key(self) -> str:
         """Name of the option as a parameter."""
-        key = self.word.replace("-", "_")
+        key = self.word.replace("-", "_").replace(".", "__")
         return f"{key}_" if iskeyword(key) else key
 
     @property
@@ -108,6 +110,13 @@ class Leaf:
     def typed(self) -> str:
         """How it is typed."""
         return self.key.upper() if self.positional else f"--{self.word}"
+
+    def typed_with(self, value: str | None) -> str:
+        """Returns how it is typed with a value; None: without one."""
+        if self.is_flag:
+            no = value == "False" and not self.option.negated
+            return f"--no-{self.word}" if no else self.typed
+        return self.typed if value is None else f"{self.typed} {value}"
 
     @property
     def is_flag(self) -> bool:
@@ -136,6 +145,10 @@ class Leaf:
         """Default that help shows; None: there is none to be shown."""
         hidden = self.option.parse or self.is_flag or self.default in (MISSING, (), None)
         return None if hidden else self.default
+
+    def shown_default(self, _: Any) -> Any:
+        """Returns the default for help, which cyclopts would read off texts."""
+        return self.told
 
     def read(self, given: Any, source: str = "") -> Any:
         """Returns the value of the texts that are given.
@@ -193,7 +206,7 @@ class Group:
     def members(self) -> "list[tuple[str, Leaf | Group]]":
         """The fields that are options, and those that are dataclasses of options."""
         hints = get_type_hints(self.kind, include_extras=True)
-        told, found = _descriptions(self.kind), list[tuple[str, Leaf | Group]]()
+        told, found = descriptions(self.kind), list[tuple[str, Leaf | Group]]()
         for field in fields(self.kind):
             if field.name in self.shown.without:
                 continue
@@ -235,8 +248,9 @@ class Group:
 
 def group_of(hint: Any) -> Group | None:
     """Returns the options that a parameter or field of that type stands for, if it does."""
-    kind, optional, marks = _unwrapped(hint)
-    if not (isinstance(kind, type) and is_dataclass(kind)):
+    kind, optional, marks = unwrapped(hint)
+    one_of_several = any(isinstance(mark, Kinds) for mark in marks)
+    if one_of_several or not (isinstance(kind, type) and is_dataclass(kind)):
         return None
     shown = next((mark for mark in marks if isinstance(mark, Options)), Options())
     return Group(kind, optional, shown)
@@ -244,7 +258,7 @@ def group_of(hint: Any) -> Group | None:
 
 def leaf_of(name: str, hint: Any, default: Any, told: str = "") -> Leaf:
     """Returns a field or parameter that is one option."""
-    kind, either, marks = _unwrapped(hint)
+    kind, either, marks = unwrapped(hint)
 
     def mark(of: Any) -> Any:
         return next((each for each in marks if isinstance(each, of)), None)
@@ -253,29 +267,33 @@ def leaf_of(name: str, hint: Any, default: Any, told: str = "") -> Leaf:
     text = option.help or told
     text = text[:1].upper() + text[1:]
     rule = mark(Rule) or (one_of(kind) if get_origin(kind) is Literal else None)
-    return Leaf(name, kind, default, option, text, None, mark(Writes), rule, either=either)
+    leaf = Leaf(name, kind, default, option, text, None, mark(Writes), rule, either=either)
+    if (kinds := mark(Kinds)) is not None:
+        leaf = replace(leaf, kind=str, default=kinds.usual, rule=one_of(kinds.of), kinds=kinds)
+    return leaf
 
 
-def _unwrapped(hint: Any) -> tuple[Any, bool, list[Any]]:
+def unwrapped(hint: Any) -> tuple[Any, bool, list[Any]]:
     """Returns a type without None, whether it had None, and its annotations."""
     kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if get_origin(kind) not in (Union, UnionType):
         return kind, False, marks
     inner = [each for each in get_args(kind) if each is not NoneType]
     if len(inner) < len(get_args(kind)) and get_origin(inner[0]) is Annotated:
-        first, _, more = _unwrapped(inner[0])
+        first, _, more = unwrapped(inner[0])
         return first, True, [*marks, *more]
     return inner[0], len(inner) < len(get_args(kind)), marks
 
 
-def _descriptions(kind: type) -> dict[str, str]:
-    """Returns what the docstrings of a class and its bases say of its attributes."""
+def descriptions(kind: type) -> dict[str, str]:
+    """Returns what the docstrings of a class and its bases say of its attributes and arguments."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         text = inspect.cleandoc(base.__doc__ or "")
-        section = re.search(r"^Attributes:\n((?: .*\n|\n)+)", f"{text}\n", re.MULTILINE)
-        entries = re.findall(
-            r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1] if section else "", re.MULTILINE
-        )
-        found |= {name: " ".join(text.split()) for name, text in entries}
+        for title in ("Attributes", "Args"):
+            section = re.search(rf"^{title}:\n((?: .*\n|\n)+)", f"{text}\n", re.MULTILINE)
+            entries = re.findall(
+                r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1] if section else "", re.MULTILINE
+            )
+            found |= {name: " ".join(text.split()) for name, text in entries}
     return found

@@ -11,10 +11,8 @@ from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.owners.data import Columns
 from extensions.owners.origin import Origin, class_names_of
-from fl.cli.aggregators import aggregator_of, fixed_point_of
 from fl.cli.drop_outs import RandomDropOuts
-from fl.cli.mechanisms import check_rounds, mechanism_of
-from fl.cli.optimizers import optimizer_of
+from fl.cli.mechanisms import check_rounds, delta_of, mechanism_of
 from fl.cli.options import Experiment, Records
 from fl.cli.records import model_of, read
 from fl.round.network import Link, Network
@@ -60,18 +58,22 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
     if training.seed >= 2**63:
         raise ArgumentError("seed", training.seed, "in 0..2^63 - 1")
     clients, seed = training.clients, training.seed
-    aggregator = aggregator_of(options.aggregation)
+    chosen = options.protection.aggregator
+    if "paillier.model_range" in chosen.given and "paillier.hide_model" not in chosen.given:
+        value = chosen.given["paillier.model_range"]
+        raise ArgumentError("paillier.model_range", value, "{hide_model}", code="needs")
+    aggregator = chosen.make()
     if training.client_fraction is None:
         fraction = max(CLIENT_FRACTION, min(1.0, aggregator.min_clients / clients))
         if aggregator.hides_model:
             fraction = 1.0
         training = replace(training, client_fraction=fraction)
-    mechanism = mechanism_of(options.privacy, aggregator, training)
+    mechanism = mechanism_of(options.protection, aggregator, training)
     taken = () if mechanism.training is None else ("lr",)  # by what trains clients instead
     links = _network(network.delay_ms, network.mbit)
-    led = options.aggregation.led_by == "client"
+    led = getattr(aggregator, "led_by", "") == "client"
     variant = ", model hidden" * aggregator.hides_model + ", led by a client" * led
-    protocol = f"{options.aggregation.aggregator}{variant}"
+    protocol = f"{chosen.name}{variant}"
     drop_outs = RandomDropOuts(protocol, network.drop_out, clients, seed)
     data = read(_origin(records, seed))
     console.classes(data.names)
@@ -82,7 +84,7 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         aggregator=aggregator,
         mechanism=mechanism,
         batch_size=training.batch_size or None,
-        server_optimizer=optimizer_of(training.server_optimizer, training.server_lr),
+        server_optimizer=training.server_optimizer.make(),
         network=links,
         drop_outs=drop_outs,
         training_seconds=network.training_seconds,
@@ -91,24 +93,21 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         facts=_facts(options),
         **{name: getattr(training, name) for name in _AS_THEY_ARE if name not in taken},
     )
-    size, delta = get_weights(model).size, options.privacy.delta
+    size, delta = get_weights(model).size, delta_of(options.protection)
     check_rounds(run, size, clients, rounds=training.rounds, delta=delta)
     return run, data.test
 
 
 def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
     """Returns all options, for JSON, with the run's own value where one is not given."""
-    taken = {**vars(run), **vars(run.aggregator), **vars(run.mechanism)}
-    taken |= fixed_point_of(run.aggregator)
-    if (graph := taken.get("graph")) is not None:
-        taken |= {name: value for name, value in vars(graph).items() if name != "against"}
     settings = {}
     for name, value in options.items():
-        usual = taken.get(name)
+        usual = getattr(run, name, None)
         if value is None and isinstance(usual, str | int | float):
             value = usual
         settings[name] = str(value) if isinstance(value, Path) else value
-    return settings
+    noise, by = getattr(run.mechanism, "noise_multiplier", None), settings["mechanism"]
+    return settings | ({} if noise is None else {f"{by}.noise_multiplier": noise})
 
 
 def _facts(options: Experiment) -> dict[str, Any]:
@@ -116,9 +115,7 @@ def _facts(options: Experiment) -> dict[str, Any]:
 
     The number of rounds is one of them where a target epsilon is of all rounds.
     """
-    of_all_rounds = options.privacy.mechanism in ("central-dp", "distributed-dp")
-    spent = of_all_rounds and options.privacy.epsilon is not None
-    free = _FREE - {"rounds"} if spent else _FREE
+    free = _FREE if options.protection.epsilon is None else _FREE - {"rounds"}
     return {name: value for name, value in options.items() if name not in free}
 
 

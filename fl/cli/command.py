@@ -1,9 +1,14 @@
 """The command `pea fl`."""
 
-from extensions.options.leaves import Typed
+from extensions.options.leaves import Typed, shows
 from fl.cli.options import Experiment
 
 
+@shows(
+    *("data", "model", "clients", "partition", "rounds", "local-epochs", "lr", "aggregator"),
+    *("mechanism", "epsilon", "delta", "save", "checkpoint", "json", "config"),
+    example="pea fl --aggregator masked --mechanism distributed-dp --epsilon 8 --delta 1e-3",
+)
 def run(options: Experiment, typed: Typed) -> None:
     """Train one model by federated averaging over simulated clients, and count what it costs.
 

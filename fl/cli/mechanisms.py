@@ -5,40 +5,24 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger, calibrate_noise, check_target
-from fl.cli.choices import arguments_of, as_options
-from fl.cli.options import Privacy, Training
-from fl.privacy.adaptive_clipping import AdaptiveClipping
+from fl.cli.choices import as_options
+from fl.cli.options import Protection, Training
 from fl.privacy.central_dp import CentralDP
-from fl.privacy.distributed_dp import DistributedDP
 from fl.privacy.ledgers import ClientLedgers
-from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
-from fl.privacy.record_dp import RecordDP
-from fl.privacy.signds import SignDS
 from fl.round.aggregator import Aggregator
 from fl.round.machines import Round
 from fl.round.quantization import FixedPoint
 from fl.training.settings import RunSettings
 
-CLIP = 1.0
 FRAC_BITS = 24
 """Of the grid of central-dp, where the aggregator has no fewer."""
 
 PURE = 1e-12
 """At any delta, epsilons of releases without Gaussian noise add up to what they do at 0."""
 
-_OWNERS = {
-    "distributed-dp": ("epsilon", "delta", "clip", "noise_multiplier"),
-    "central-dp": (
-        *("epsilon", "delta", "clip", "noise_multiplier"),
-        *("sampling", "adaptive_clipping", "count_noise"),
-    ),
-    "local-dp": ("epsilon", "delta", "clip", "noise"),
-    "record-dp": ("delta", "clip", "noise_multiplier", "local_steps", "sample_rate"),
-    "sign-ds": ("sign_k", "sign_eps", "sign_thr_ratio", "sign_global_lr", "sign_dim_out"),
-    "none": (),
-}
-"""From mechanisms to the options that belong to each; the first is advised."""
+_OF_ALL_ROUNDS = ("distributed-dp", "central-dp")
+_WITH_DELTA = (*_OF_ALL_ROUNDS, "record-dp", "local-dp")
 _EVERYBODY = "each client's updates in all its rounds, from everybody, the server included"
 _PROTECTS = {
     "local-dp": _EVERYBODY,
@@ -49,120 +33,73 @@ _PROTECTS = {
 }
 
 
-def mechanism_of(options: Privacy, aggregator: Aggregator, training: Training) -> Mechanism:
-    """Returns the mechanism, with the noise that a target epsilon of central-dp takes.
+def mechanism_of(options: Protection, aggregator: Aggregator, training: Training) -> Mechanism:
+    """Returns the mechanism, with the noise that a target epsilon takes.
 
     Raises:
-        ArgumentError: no such mechanism, an option of another one, or one out of range.
+        ArgumentError: an epsilon or delta that the mechanism has no use for, or that it lacks; an
+            argument out of range.
     """
-    arguments = arguments_of("mechanism", _OWNERS, vars(options))
-    match options.mechanism:
-        case "local-dp":
-            return _local(**{"clip": CLIP, **arguments})
-        case "central-dp":
-            return _central(aggregator, training, **{"clip": CLIP, **arguments})
-        case "distributed-dp":
-            given = {"clip": CLIP, **arguments}
-            given["noise_multiplier"] = _noise(1.0, training.rounds, "distributed-dp", given)
-            return DistributedDP(**given)
-        case "record-dp":
-            return _of_records(training, **arguments)
-        case "sign-ds":
-            return SignDS(**arguments)
-        case _:
-            return Mechanism()
+    chosen, more = options.mechanism, dict[str, Any]()
+    for name, users in (("epsilon", _OF_ALL_ROUNDS), ("delta", _WITH_DELTA)):
+        value = getattr(options, name)
+        if value is not None and chosen.name not in users:
+            rule = f"with {{mechanism={chosen.name}}}"
+            hint = f"It belongs to {' or '.join(f'{{mechanism={one}}}' for one in users)}."
+            raise ArgumentError(name, value, rule, hint, code="conflict")
+    if chosen.name in (*_OF_ALL_ROUNDS, "record-dp"):
+        _check_delta(chosen.name, options.delta)
+    if chosen.name in _OF_ALL_ROUNDS:
+        more |= _noise(options, training)
+    if chosen.name == "central-dp":
+        grid = aggregator.fixed_point or FixedPoint(frac_bits=FRAC_BITS)
+        more["min_clients"] = max(2, aggregator.min_clients)
+        more["frac_bits"] = min(FRAC_BITS, grid.frac_bits)
+    if chosen.name == "record-dp":
+        more["lr"] = training.lr
+    mechanism: Mechanism = chosen.make(**more)
+    return mechanism
 
 
-def _local(**arguments: Any) -> LocalDP:
-    pure = arguments.get("noise") == "laplace"
-    for option in ("epsilon",) if pure else ("epsilon", "delta"):
-        if option not in arguments:
-            rule, hint = "with {mechanism=local-dp}", "It is of one update."
-            raise ArgumentError(option, None, rule, hint, code="missing")
-    return LocalDP(**arguments)
+def delta_of(options: Protection) -> float | None:
+    """Returns the delta of all rounds together: what is given, or that of one update."""
+    own: float | None = options.mechanism.given.get("local-dp.delta")
+    return own if options.delta is None else options.delta
 
 
-def _of_records(
-    training: Training,
-    *,
-    delta: float | None = None,
-    clip: float = CLIP,
-    noise_multiplier: float | None = None,
-    local_steps: int = 10,
-    sample_rate: float = 0.1,
-) -> RecordDP:
-    for option, given in (("delta", delta), ("noise_multiplier", noise_multiplier)):
-        if given is None:
-            raise ArgumentError(option, None, "with {mechanism=record-dp}", code="missing")
-    assert noise_multiplier is not None
-    with as_options(max_grad_norm="clip", steps="local_steps"):
-        return RecordDP(
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=clip,
-            steps=local_steps,
-            sample_rate=sample_rate,
-            lr=training.lr,
-        )
-
-
-def _central(
-    aggregator: Aggregator,
-    training: Training,
-    *,
-    adaptive_clipping: float | None = None,
-    count_noise: float | None = None,
-    **arguments: Any,
-) -> CentralDP:
-    fixed = arguments.get("sampling") == "fixed"
-    assert training.client_fraction is not None
-    rate = 1.0 if fixed else training.client_fraction
-    noise_multiplier = _noise(rate, training.rounds, "central-dp", arguments)
-    if count_noise is not None and adaptive_clipping is None:
-        raise ArgumentError("count_noise", count_noise, "{adaptive_clipping}", code="needs")
-    if adaptive_clipping is not None:
-        with as_options(quantile="adaptive_clipping"):
-            arguments["adaptive"] = AdaptiveClipping(
-                quantile=adaptive_clipping, count_noise=count_noise
-            )
-    grid = aggregator.fixed_point or FixedPoint(frac_bits=FRAC_BITS)
-    return CentralDP(
-        noise_multiplier=noise_multiplier,
-        min_clients=max(2, aggregator.min_clients),
-        frac_bits=min(FRAC_BITS, grid.frac_bits),
-        **arguments,
-    )
-
-
-def _noise(rate: float, rounds: int, mechanism: str, arguments: dict[str, Any]) -> float:
-    """Takes the noise multiplier, or the target that it follows from, off the arguments.
-
-    Args:
-        rate: with which clients are sampled.
-        rounds: in all.
-        mechanism: that the options belong to.
-        arguments: options that were given, by name; changed in place.
-
-    Raises:
-        ArgumentError: no delta, or not exactly one of epsilon and noise multiplier.
-    """
-    epsilon, delta, given = (
-        arguments.pop(name, None) for name in ("epsilon", "delta", "noise_multiplier")
-    )
+def _check_delta(mechanism: str, delta: float | None) -> None:
     if delta is None:
         rule, hint = f"with {{mechanism={mechanism}}}", "It is of all rounds together."
         raise ArgumentError("delta", None, rule, hint, code="missing")
     if not 0.0 < delta < 1.0:
         raise ArgumentError("delta", delta, "in (0, 1)", "Below 1 / clients is usual.")
+
+
+def _noise(options: Protection, training: Training) -> dict[str, float]:
+    """Returns the noise multiplier that follows from the target, if there is one.
+
+    Raises:
+        ArgumentError: not exactly one of epsilon and noise multiplier is given.
+    """
+    chosen, epsilon = options.mechanism, options.epsilon
+    given = chosen.given.get(f"{chosen.name}.noise_multiplier")
     if (epsilon is None) == (given is None):
-        both = (epsilon, given)
         rule = "give {epsilon}, or {noise_multiplier}"
-        raise ArgumentError("epsilon, noise_multiplier", both, rule, code="privacy")
+        raise ArgumentError("epsilon, noise_multiplier", (epsilon, given), rule, code="privacy")
     if epsilon is None:
-        noise_multiplier: float = given
-        return noise_multiplier
+        return {}
     check_target(epsilon, advice="More protects nothing. For no privacy leave {mechanism} out.")
+    sampling = {**chosen.usual, **chosen.given}.get("central-dp.sampling")
+    assert training.client_fraction is not None
+    assert options.delta is not None
     with as_options(sample_rate="client_fraction"):
-        return calibrate_noise(epsilon=epsilon, delta=delta, sample_rate=rate, steps=rounds)
+        z = calibrate_noise(
+            epsilon=epsilon,
+            delta=options.delta,
+            sample_rate=training.client_fraction if sampling == "poisson" else 1.0,
+            steps=training.rounds,
+        )
+    return {"noise_multiplier": z}
 
 
 def check_rounds(
@@ -201,7 +138,7 @@ def epsilon_of(ledger: Ledger | ClientLedgers, delta: float | None) -> float:
     return ledger.get_epsilon(delta) if delta else ledger.get_epsilon(PURE, "rdp")
 
 
-def protection(name: str, mechanism: Mechanism) -> str | None:
+def protects(name: str, mechanism: Mechanism) -> str | None:
     """Returns what the epsilon of all rounds protects, and from whom; None: there is none."""
     if isinstance(mechanism, CentralDP) and mechanism.sampling == "poisson":
         return f"{_PROTECTS[name]}, nor from those who learn who took part"

@@ -1,12 +1,44 @@
-"""The options of `pea fl`. Those of one aggregator or mechanism alone are None unless given."""
+"""The options of `pea fl`; those of aggregators, mechanisms and optimizers are their arguments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from extensions.options import Option, Options, Writes
+from extensions.options import Kinds, Option, Options, Writes
+from extensions.options.kinds import Chosen
 from fl.round.choices import Exchange, Keep, OnFailure, Weighting
+
+AGGREGATORS = Kinds(
+    {
+        "masked": "fl:MaskedAggregator",
+        "paillier": "fl:PaillierAggregator",
+        "chain": "fl:ChainAggregator",
+        "plain": "fl:PlainAggregator",
+    }
+)
+MECHANISMS = Kinds(
+    {
+        "none": "fl:Mechanism",
+        "local-dp": "fl:LocalDP",
+        "central-dp": "fl:CentralDP",
+        "distributed-dp": "fl:DistributedDP",
+        "sign-ds": "fl:SignDS",
+        "record-dp": "fl:RecordDP",
+    },
+    usual="none",
+    without=("lr", "min_clients", "frac_bits"),
+)
+SERVER_OPTIMIZERS = Kinds(
+    {
+        "fedavg": "fl:ServerOptimizer",
+        "fedavgm": "fl:FedAvgM",
+        "fedadam": "fl:FedAdam",
+        "fedyogi": "fl:FedYogi",
+        "fedadagrad": "fl:FedAdagrad",
+    },
+    usual="fedavg",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +53,8 @@ class Training:
         local_epochs: number of passes of a client over its records in a round.
         batch_size: number of records in a local step; 0: all of the client's.
         lr: learning rate of the clients.
-        server_optimizer: optimizer that the server applies to the mean update: none, fedavgm,
-            fedadam, fedyogi or fedadagrad.
-        server_lr: the optimizer's learning rate (default 1; adaptive ones: 0.01).
+        server_optimizer: what the server does with the mean update: fedavg adds it to the model,
+            fedavgm with momentum; or fedadam, fedyogi or fedadagrad.
         exchange: what clients send: the change (delta), or weights.
         weighting: weights of the mean: records or equal (default: records, but equal where a
             mechanism needs it).
@@ -38,8 +69,7 @@ class Training:
     local_epochs: int = 5
     batch_size: int = 10
     lr: float = 0.1
-    server_optimizer: str = "none"
-    server_lr: float | None = None
+    server_optimizer: Annotated[Chosen, SERVER_OPTIMIZERS]
     exchange: Exchange = "delta"
     weighting: Weighting | None = None
     on_failure: OnFailure = "raise"
@@ -76,99 +106,21 @@ class Records:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aggregation:
-    """How the server gets the mean of the updates.
+class Protection:
+    """How the server gets the mean of the updates, and what is done to them and to it.
 
     Attributes:
         aggregator: one of masked, paillier, chain, or plain (insecure). There is no default.
-        chains: with chain: number of chains (default 1).
-        edges: with chain: edge nodes that merge chains (default 0).
-        time_limit: with chain: virtual seconds until a token goes back (default 600).
-        led_by: with chain: who draws masks and follows tokens: server (default), or client, one of
-            those in a round.
-        threshold: with masked: share of clients who must stay (default 2/3).
-        colluders: with masked: number of clients that may side with the server (default 0).
-        graph: with masked: clients share keys with a few others where that saves a third, against a
-            server that is curious, or lying (default: with all).
-        corrupt: with --graph: share of clients who may side with the server (default 0.1).
-        dropping: with --graph: share of clients who may drop out (default 0.2).
-        lanes: with masked: values in one word of the ring (default 1).
-        key_bits: with paillier: bits of the key (default 2048).
-        no_packing: with paillier: encrypt one value in a ciphertext.
-        insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
-        hide_model: with paillier: the server sees the model and the mean only as ciphertexts.
-        model_range: with --hide-model: how far a parameter may move in all (default 64).
-        ring_bits: with chain, masked: 32 or 64 bits a value (default 64).
-        frac_bits: with all but plain: fractional bits (default 24; paillier: 16).
-        range: with all but plain: bound of values (default 16; paillier: 4).
-        saturation: with all but plain: values beyond are an error (default), or clip.
-        stage_timeout: virtual seconds that parties wait in a stage.
+        mechanism: differential privacy: none, local-dp, central-dp, distributed-dp, sign-ds or
+            record-dp.
+        epsilon: with central-dp and distributed-dp: of all rounds, instead of a noise multiplier.
+        delta: of all rounds together, in the report too.
     """
 
-    aggregator: str | None = None
-    chains: int | None = None
-    edges: int | None = None
-    time_limit: float | None = None
-    led_by: str | None = None
-    threshold: float | None = None
-    colluders: int | None = None
-    graph: str | None = None
-    corrupt: float | None = None
-    dropping: float | None = None
-    lanes: int | None = None
-    key_bits: int | None = None
-    no_packing: bool = False
-    insecure_small_key: bool = False
-    hide_model: bool = False
-    model_range: float | None = None
-    ring_bits: int | None = None
-    frac_bits: int | None = None
-    range: float | None = None
-    saturation: str | None = None
-    stage_timeout: float = 60.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Privacy:
-    """What is done to updates and to their mean.
-
-    Attributes:
-        mechanism: one of none, local-dp, central-dp, distributed-dp, sign-ds or record-dp:
-            differential privacy.
-        epsilon: with local-dp: of ONE update; with central-dp and distributed-dp: of all rounds,
-            instead of the noise.
-        delta: with local-dp: of one update; with all: of all rounds together, in the report.
-        clip: bound of an update's norm, with record-dp of a record's gradient (default 1).
-        noise: with local-dp: gaussian (default) or laplace.
-        noise_multiplier: with central-dp, distributed-dp and record-dp: sigma / clip.
-        sampling: with central-dp: poisson (default) or fixed.
-        adaptive_clipping: with central-dp: quantile of norms that --clip moves to, such as 0.5.
-        count_noise: noise of its count (default: a twentieth of a round's clients).
-        sign_k: with sign-ds: share of dimensions on top (default 0.01).
-        sign_eps: with sign-ds: epsilon of ONE update (default 100).
-        sign_thr_ratio: with sign-ds: least share from the top (default 0.6).
-        sign_global_lr: with sign-ds: what is sent (default 1).
-        sign_dim_out: with sign-ds: dimensions sent (default 0: as fits).
-        local_steps: with record-dp: steps of DPSGD in a round, instead of epochs (default 10).
-        sample_rate: with record-dp: of each record in a step (default 0.1).
-    """
-
-    mechanism: str = "none"
+    aggregator: Annotated[Chosen, AGGREGATORS]
+    mechanism: Annotated[Chosen, MECHANISMS]
     epsilon: float | None = None
     delta: float | None = None
-    clip: float | None = None
-    noise: str | None = None
-    noise_multiplier: float | None = None
-    sampling: str | None = None
-    adaptive_clipping: float | None = None
-    count_noise: float | None = None
-    sign_k: float | None = None
-    sign_eps: float | None = None
-    sign_thr_ratio: float | None = None
-    sign_global_lr: float | None = None
-    sign_dim_out: int | None = None
-    local_steps: int | None = None
-    sample_rate: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,16 +172,20 @@ class Result:
 class Experiment:
     """All options of a run: what it does, with which records, how, and what it leaves."""
 
-    training: Annotated[Training, Options("Training")] = field(default_factory=Training)
+    training: Annotated[Training, Options("Training")]
     records: Annotated[Records, Options("Records and model")] = field(default_factory=Records)
-    aggregation: Annotated[Aggregation, Options("Aggregator")] = field(default_factory=Aggregation)
-    privacy: Annotated[Privacy, Options("Mechanism")] = field(default_factory=Privacy)
+    protection: Annotated[Protection, Options("Protection")]
     network: Annotated[VirtualNetwork, Options("Virtual network")] = field(
         default_factory=VirtualNetwork
     )
     result: Annotated[Result, Options("Result")] = field(default_factory=Result)
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yields name and value of each option."""
+        """Yields name and value of each option, and of each argument of what was chosen."""
         for group in vars(self).values():
-            yield from vars(group).items()
+            for name, value in vars(group).items():
+                if isinstance(value, Chosen):
+                    yield name, value.name
+                    yield from {**value.usual, **value.given}.items()
+                else:
+                    yield name, value

@@ -6,7 +6,7 @@ from extensions.cli import console
 from fl.cli import keeping
 from fl.cli.building import run_of, settings_of
 from fl.cli.choices import as_options
-from fl.cli.mechanisms import protection
+from fl.cli.mechanisms import delta_of, protects
 from fl.cli.options import Experiment, Result
 from fl.cli.report import record, summary
 from fl.training.callbacks import Callback
@@ -24,7 +24,7 @@ def run(options: Experiment, config_file: Path | None) -> None:
     Raises:
         ArgumentError: an option that is out of range, or does not go with another one.
     """
-    privacy, result = options.privacy, options.result
+    protection, result = options.protection, options.result
     keeping.check_files(result.checkpoint, result.resume, result.save)
     callbacks = _callbacks(result)
     federated, test = run_of(options)
@@ -32,10 +32,10 @@ def run(options: Experiment, config_file: Path | None) -> None:
     if result.resume and result.checkpoint is not None:
         keeping.resume(federated, result.checkpoint)
     rounds = keeping.remaining_rounds(federated, options.training.rounds)
-    if options.aggregation.aggregator == "plain":
+    if protection.aggregator.name == "plain":
         console.notice("--aggregator plain: insecure, the server reads every client's update.")
-    if options.aggregation.insecure_small_key:
-        console.notice("--insecure-small-key: the key can be broken.")
+    if getattr(federated.aggregator, "insecure_small_key", False):
+        console.notice("--paillier.insecure-small-key: the key can be broken.")
     with console.resume_hint(result.checkpoint):
         if rounds:
             federated.fit(
@@ -51,8 +51,8 @@ def run(options: Experiment, config_file: Path | None) -> None:
     shown = summary(
         federated,
         {name: settings[name] for name in ("aggregator", "mechanism", "data", "model")},
-        privacy.delta,
-        protection(privacy.mechanism, federated.mechanism),
+        delta_of(protection),
+        protects(protection.mechanism.name, federated.mechanism),
     )
     settings["config_file"] = None if config_file is None else str(config_file)
     console.deliver(

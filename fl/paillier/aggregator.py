@@ -89,8 +89,8 @@ class PaillierAggregator(Aggregator):
     clients have the model: server optimizers, and mechanisms that change the mean, are refused.
 
     Args:
-        key_bits: of n.
-        packing: put as many values into a ciphertext as there is room for; else one.
+        key_bits: bits of the key's modulus n.
+        packing: put several values into a ciphertext, as many as fit; else one.
         fixed_point: how updates become integers; the fewer bits, the more slots.
         timeout: seconds that the server waits in each stage for the clients' messages.
         insecure_small_key: allow keys below 2048 bits.

@@ -91,7 +91,7 @@ class CentralDP(Mechanism):
         self,
         *,
         noise_multiplier: float,
-        clip: float,
+        clip: float = 1.0,
         sampling: Sampling = "poisson",
         min_clients: int = 2,
         adaptive: AdaptiveClipping | None = None,

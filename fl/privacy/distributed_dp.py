@@ -73,7 +73,7 @@ class DistributedDP(Mechanism):
     hides_updates = True
     ledger: ClientLedgers
 
-    def __init__(self, *, noise_multiplier: float, clip: float) -> None:
+    def __init__(self, *, noise_multiplier: float, clip: float = 1.0) -> None:
         POSITIVE.check("noise_multiplier", noise_multiplier)
         POSITIVE.check("clip", clip)
         self.noise_multiplier = noise_multiplier
@@ -124,7 +124,7 @@ class DistributedDP(Mechanism):
             while self._leaves(enough, size) > _LEAVES:
                 enough *= 2
             rule, hint = f"at least {enough:g} with {noise}", "Widen that of the fixed point."
-            raise ArgumentError("range", grid.clip, rule, hint, code="range")
+            raise ArgumentError("fixed_point.clip", grid.clip, rule, hint, code="range")
         self._taken, self._siding = self._sharers, aggregator.siding(cohort)
 
     def _leaves(self, bound: float, size: int) -> float:

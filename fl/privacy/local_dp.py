@@ -73,7 +73,7 @@ class LocalDP(Mechanism):
     ledger: ClientLedgers
 
     def __init__(
-        self, *, epsilon: float, clip: float, delta: float = 0.0, noise: Noise = "gaussian"
+        self, *, epsilon: float, clip: float = 1.0, delta: float = 0.0, noise: Noise = "gaussian"
     ) -> None:
         one_of(Noise).check("noise", noise)
         check_target(epsilon, largest=_LARGEST_EPSILON, advice="More protects nothing.")
@@ -107,7 +107,7 @@ class LocalDP(Mechanism):
             while size * self._tail(enough - self.clip) > _SELDOM:
                 enough *= 2
             raise ArgumentError(
-                "range",
+                "fixed_point.clip",
                 grid.clip,
                 f"at least {enough:g} with noise of scale {self.scale:.3g} on {size} values",
                 "Give the fixed point that range, or {saturation=clip}.",

@@ -52,10 +52,10 @@ class RecordDP(Mechanism):
         self,
         *,
         noise_multiplier: float,
-        max_grad_norm: float,
-        steps: int,
-        sample_rate: float,
         lr: float,
+        max_grad_norm: float = 1.0,
+        steps: int = 10,
+        sample_rate: float = 0.1,
         loss: Loss = cross_entropy,
     ) -> None:
         self.training = LocalDPSGD(

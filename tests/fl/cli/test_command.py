@@ -18,9 +18,7 @@ import fl
 from extensions.cli.console import resume_hint
 from extensions.errors import ArgumentError, WorkerLostError
 from extensions.privacy.accounting import Ledger
-from fl.cli.aggregators import aggregator_of
 from fl.cli.drop_outs import RandomDropOuts
-from fl.cli.options import Aggregation
 from tests.helpers.commands import PROGRAM, ROOT, here, once, pea, started, work_of
 from tests.helpers.patience import wait_until
 
@@ -32,7 +30,13 @@ PLAIN = ("--aggregator", "plain")
 SMALL = ("--model", "logistic", "--clients", 20, "--client-fraction", 0.5, "--local-epochs", 1)
 RUN = ("fl", *SMALL, "--rounds", 2)
 TARGET = ("--mechanism", "central-dp", "--epsilon", 8, "--delta", 1e-3)
-AGGREGATORS = ("chain", "masked", "paillier", "plain")
+MADE = {
+    "chain": fl.ChainAggregator(),
+    "masked": fl.MaskedAggregator(),
+    "paillier": fl.PaillierAggregator(),
+    "plain": fl.PlainAggregator(),
+}
+AGGREGATORS = (*MADE,)
 SIGINT_BIT = 1 << (signal.SIGINT - 1)
 
 
@@ -141,10 +145,12 @@ def spent(report: dict[str, Any], **noise: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("options", "epsilon"), [(("--noise", "laplace"), 3.0), (("--delta", 1e-5), None)]
+    ("options", "epsilon"),
+    [(("--local-dp.noise", "laplace"), 3.0), (("--local-dp.delta", 1e-5), None)],
 )
 def test_local_privacy_is_accounted_for_the_client_that_spent_most(run_here, options, epsilon):
-    given = ("--aggregator", "masked", "--mechanism", "local-dp", "--epsilon", 3, "--range", 4096)
+    given = ("--aggregator", "masked", "--masked.fixed-point.clip", 4096)
+    given += ("--mechanism", "local-dp", "--local-dp.epsilon", 3)
     report = run_here(*given, *options)
     noise = fl.LocalDP(epsilon=3.0, delta=1e-5, clip=1.0).scale / 2
     charged = {"epsilon": epsilon} if epsilon else {"noise_multiplier": noise}
@@ -155,19 +161,21 @@ def test_local_privacy_is_accounted_for_the_client_that_spent_most(run_here, opt
 
 
 def test_central_privacy_reaches_the_epsilon_that_is_asked_for(tmp_path):
-    report = reported(tmp_path, "--aggregator", "masked", *TARGET, "--clip", 0.5)
+    report = reported(tmp_path, "--aggregator", "masked", *TARGET, "--central-dp.clip", 0.5)
     assert 7.99 < report["epsilon"] <= 8.0
-    assert report["settings"]["noise_multiplier"] > 0.3
-    assert (report["settings"]["clip"], report["settings"]["weighting"]) == (0.5, "equal")
+    assert report["settings"]["central-dp.noise_multiplier"] > 0.3
+    assert report["settings"]["central-dp.clip"] == 0.5
+    assert report["settings"]["weighting"] == "equal"
     shown = " ".join(report["stdout"].split())  # a table as wide as the terminal breaks lines
     assert "not from the server, nor from those who learn who took part" in shown
 
 
 def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
-    given = ("--mechanism", "distributed-dp", "--epsilon", 8, "--delta", 1e-3, "--colluders", 1)
-    report = run_here("--aggregator", "masked", *given)
+    given = ("--mechanism", "distributed-dp", "--epsilon", 8, "--delta", 1e-3)
+    report = run_here("--aggregator", "masked", "--masked.colluders", 1, *given)
     assert 7.99 < report["epsilon"] <= 8.0
-    assert (report["settings"]["colluders"], report["settings"]["weighting"]) == (1, "equal")
+    assert report["settings"]["masked.colluders"] == 1
+    assert report["settings"]["weighting"] == "equal"
     assert "from the server and clients on its side, too" in report["stdout"]
     few, many = (report[f"epsilon_with_colluders{lost}"] for lost in ("", "_30_percent_lost"))
     assert report["colluders"] == 1
@@ -175,11 +183,20 @@ def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
 
 
 def test_sparse_graphs_lanes_and_what_is_kept_are_asked_for_by_options(run_here):
-    graph = ("--graph", "lying", "--corrupt", 0.05, "--dropping", 0.25)
-    fixed = ("--lanes", 3, "--frac-bits", 12, "--range", 2, "--weighting", "equal")
-    report = run_here("--aggregator", "masked", *graph, *fixed, "--transcript", "sizes")
-    shown = {name: report["settings"][name] for name in ("graph", "corrupt", "dropping", "lanes")}
-    assert shown == {"graph": "lying", "corrupt": 0.05, "dropping": 0.25, "lanes": 3}
+    asked = {
+        "masked.graph.against": "lying",
+        "masked.graph.corrupt": 0.05,
+        "masked.graph.dropping": 0.25,
+        "masked.lanes": 3,
+        "masked.fixed_point.frac_bits": 12,
+        "masked.fixed_point.clip": 2.0,
+    }
+    given = [
+        word for name, value in asked.items() for word in (f"--{name}".replace("_", "-"), value)
+    ]
+    fixed = ("--weighting", "equal", "--transcript", "sizes")
+    report = run_here("--aggregator", "masked", *given, *fixed)
+    assert {name: report["settings"][name] for name in asked} == asked
     assert "server_learns" not in report
     assert report["bytes_up"] > 0
 
@@ -187,7 +204,11 @@ def test_sparse_graphs_lanes_and_what_is_kept_are_asked_for_by_options(run_here)
 @pytest.mark.parametrize("aggregator", ["chain", "masked", "paillier"])
 def test_few_clients_are_enough_without_further_options(monkeypatch, tmp_path, aggregator):
     """A tenth of 5 clients would be none; the aggregator needs two."""
-    small = ("--insecure-small-key", "--key-bits", 256) if aggregator == "paillier" else ()
+    small = (
+        ("--paillier.insecure-small-key", "--paillier.key-bits", 256)
+        if aggregator == "paillier"
+        else ()
+    )
     file = tmp_path / "report.json"
     given = ("--clients", 5, "--rounds", 1, "--model", "logistic", "--json", file, *small)
     assert here(monkeypatch, "fl", "--aggregator", aggregator, *given) == 0
@@ -197,7 +218,9 @@ def test_few_clients_are_enough_without_further_options(monkeypatch, tmp_path, a
 
 
 def test_signs_are_sent_and_accounted_for(run_here):
-    given = ("--mechanism", "sign-ds", "--sign-k", 0.1, "--sign-eps", 5, "--sign-global-lr", 0.01)
+    own = {"sign-k": 0.1, "sign-eps": 5, "sign-global-lr": 0.01}
+    given = ["--mechanism", "sign-ds"]
+    given += [word for name, value in own.items() for word in (f"--sign-ds.{name}", value)]
     report = run_here("--aggregator", "plain", *given)
     assert report["epsilon"] == spent(report, epsilon=5.0)
     assert report["delta"] == 0.0
@@ -205,9 +228,10 @@ def test_signs_are_sent_and_accounted_for(run_here):
 
 @pytest.mark.parametrize("aggregator", ["paillier", "plain"])
 def test_adaptive_clipping_and_fixed_rounds_go_with_any_aggregator(run_here, aggregator):
-    given = ("--mechanism", "central-dp", "--noise-multiplier", 0.4, "--delta", 1e-3)
-    fixed = ("--sampling", "fixed", "--adaptive-clipping", 0.5)
-    report = run_here("--aggregator", aggregator, *given, *fixed)
+    own = {"noise-multiplier": 0.4, "sampling": "fixed", "adaptive.quantile": 0.5}
+    given = [word for name, value in own.items() for word in (f"--central-dp.{name}", value)]
+    central = ("--mechanism", "central-dp", "--delta", 1e-3, *given)
+    report = run_here("--aggregator", aggregator, *central)
     assert report["epsilon"] == pytest.approx(spent(report, noise_multiplier=0.4))
 
 
@@ -248,19 +272,19 @@ def test_vanishing_clients_do_so_at_every_stage(name):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "options"),
+    ("protocol", "aggregator"),
     [
-        *((name, {"aggregator": name}) for name in AGGREGATORS),
-        ("chain, led by a client", {"aggregator": "chain", "led_by": "client"}),
-        ("paillier, model hidden", {"aggregator": "paillier", "hide_model": True}),
+        *MADE.items(),
+        ("chain, led by a client", fl.ChainAggregator(led_by="client")),
+        ("paillier, model hidden", fl.PaillierAggregator(hide_model=True)),
     ],
 )
-def test_every_stage_at_which_clients_vanish_occurs(protocol, options):
+def test_every_stage_at_which_clients_vanish_occurs(protocol, aggregator):
     """A client that leads and is the last of a chain, one round of four, sends itself no sum."""
     run = fl.FederatedAveraging(
         model=torch.nn.Linear(2, 2),
         clients=[(np.ones((2, 2)), np.zeros(2, dtype=np.int64))] * 4,
-        aggregator=aggregator_of(Aggregation(**options)),
+        aggregator=aggregator,
         client_fraction=1.0,
         transcript="sizes",
     )
@@ -359,9 +383,9 @@ def without_times(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "mechanism",
     [
-        ("central-dp", "--noise-multiplier", 1),
-        ("central-dp", "--noise-multiplier", 1, "--sampling", "fixed"),
-        ("record-dp", "--noise-multiplier", 1),
+        ("central-dp", "--central-dp.noise-multiplier", 1),
+        ("central-dp", "--central-dp.noise-multiplier", 1, "--central-dp.sampling", "fixed"),
+        ("record-dp", "--record-dp.noise-multiplier", 1),
     ],
 )
 def test_a_delta_that_the_accountant_cannot_certify_is_refused_before_the_first_round(

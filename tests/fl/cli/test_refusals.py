@@ -15,60 +15,104 @@ MASKED, PAILLIER, CHAIN, PLAIN = (
 )
 LOCAL = (*PLAIN, "--mechanism", "local-dp")
 CENTRAL = (*PLAIN, "--mechanism", "central-dp")
-NOISY = (*CENTRAL, "--noise-multiplier", 1, "--delta", 1e-3)
-HALVED = ("--adaptive-clipping", 0.5)
+NOISE = ("--central-dp.noise-multiplier", 1)
+NOISY = (*CENTRAL, *NOISE, "--delta", 1e-3)
+HALVED = ("--central-dp.adaptive.quantile", 0.5)
+
+
+def own(**given: object) -> list[object]:
+    """Returns arguments of local privacy as they are typed."""
+    return [word for name, value in given.items() for word in (f"--local-dp.{name}", value)]
+
+
 BAD = {
     "no aggregator": ((), "aggregator", "choice", None),
     "aggregator": (("--aggregator", "sum"), "aggregator", "choice", "sum"),
     "aggregator that is nearly one": (("--aggregator", "chian"), "aggregator", "choice", "chian"),
-    "chains with masked": ((*MASKED, "--chains", 2), "chains", "conflict", 2),
-    "key with chain": ((*CHAIN, "--key-bits", 2048), "key_bits", "conflict", 2048),
-    "no packing with masked": ((*MASKED, "--no-packing"), "no_packing", "conflict", True),
-    "threshold with paillier": ((*PAILLIER, "--threshold", 0.7), "threshold", "conflict", 0.7),
-    "range with plain": ((*PLAIN, "--range", 4), "range", "conflict", 4.0),
-    "range": ((*MASKED, "--range", -1), "range", "range", -1.0),
-    "ring": ((*MASKED, "--ring-bits", 16), "ring_bits", "choice", 16),
+    "chains with masked": ((*MASKED, "--chain.chains", 2), "chain.chains", "conflict", 2),
+    "key with chain": (
+        (*CHAIN, "--paillier.key-bits", 2048),
+        "paillier.key_bits",
+        "conflict",
+        2048,
+    ),
+    "no packing with masked": (
+        (*MASKED, "--paillier.no-packing"),
+        "paillier.packing",
+        "conflict",
+        False,
+    ),
+    "threshold with paillier": (
+        (*PAILLIER, "--masked.threshold", 0.7),
+        "masked.threshold",
+        "conflict",
+        0.7,
+    ),
+    "range with plain": (
+        (*PLAIN, "--masked.fixed-point.clip", 4),
+        "masked.fixed_point.clip",
+        "conflict",
+        4.0,
+    ),
+    "range": ((*MASKED, "--masked.fixed-point.clip", -1), "masked.fixed_point.clip", "range", -1.0),
+    "ring": ((*MASKED, "--masked.fixed-point.bits", 16), "masked.fixed_point.bits", "choice", 16),
     "long seed": ((*PLAIN, "--seed", 2**63), "seed", "value", 2**63),
     "rate": ((*PLAIN, "--lr", 1e39), "lr", "range", 1e39),
     "model range": (
-        (*PAILLIER, "--hide-model", "--model-range", 1e300),
-        *("model_range", "range", 1e300),
+        (*PAILLIER, "--paillier.hide-model", "--paillier.model-range", 1e300),
+        *("paillier.model_range", "range", 1e300),
     ),
     "noise that ends": (
-        (*LOCAL, "--epsilon", 0.01, "--clip", 1e308, "--noise", "laplace"),
-        *("noise", "range", math.inf),
+        (*LOCAL, *own(epsilon=0.01, clip=1e308, noise="laplace")),
+        *("local-dp.noise", "range", math.inf),
     ),
-    "small key": ((*PAILLIER, "--key-bits", 512), "key_bits", "range", 512),
-    "stage": ((*PLAIN, "--stage-timeout", 0), "stage_timeout", "range", 0.0),
+    "small key": ((*PAILLIER, "--paillier.key-bits", 512), "paillier.key_bits", "range", 512),
+    "stage": ((*PLAIN, "--plain.timeout", 0), "plain.timeout", "range", 0.0),
     "mechanism": ((*PLAIN, "--mechanism", "dp"), "mechanism", "choice", "dp"),
     "epsilon without mechanism": ((*PLAIN, "--epsilon", 8), "epsilon", "conflict", 8.0),
-    "sign with local": ((*LOCAL, "--sign-k", 0.1), "sign_k", "conflict", 0.1),
-    "no epsilon": ((*LOCAL, "--delta", 1e-5), "epsilon", "missing", None),
-    "no delta": ((*LOCAL, "--epsilon", 8), "delta", "missing", None),
+    "sign with local": ((*LOCAL, "--sign-ds.sign-k", 0.1), "sign-ds.sign_k", "conflict", 0.1),
+    "epsilon of all rounds with local": ((*LOCAL, "--epsilon", 8), "epsilon", "conflict", 8.0),
+    "model range without": (
+        (*PAILLIER, "--paillier.model-range", 8),
+        *("paillier.model_range", "needs", 8.0),
+    ),
+    "no epsilon": ((*LOCAL, *own(delta=1e-5)), "local-dp.epsilon", "missing", None),
+    "no delta": ((*LOCAL, *own(epsilon=8)), "local-dp.delta", "range", 0.0),
     "delta of Laplace": (
-        (*LOCAL, "--epsilon", 8, "--delta", 1e-5, "--noise", "laplace"),
-        *("delta", "range", 1e-05),
+        (*LOCAL, *own(epsilon=8, delta=1e-5, noise="laplace")),
+        *("local-dp.delta", "range", 1e-05),
     ),
     "noise": (
-        (*LOCAL, "--epsilon", 8, "--noise", "uniform", "--delta", 0.1),
-        *("noise", "choice", "uniform"),
+        (*LOCAL, *own(epsilon=8, noise="uniform", delta=0.1)),
+        *("local-dp.noise", "choice", "uniform"),
     ),
     "both": (
-        (*CENTRAL, "--epsilon", 8, "--noise-multiplier", 1, "--delta", 1e-3),
+        (*CENTRAL, "--epsilon", 8, *NOISE, "--delta", 1e-3),
         *("epsilon, noise_multiplier", "privacy", (8.0, 1.0)),
     ),
     "no delta of rounds": ((*CENTRAL, "--epsilon", 8), "delta", "missing", None),
-    "count without clipping": ((*NOISY, "--count-noise", 1), "count_noise", "needs", 1.0),
+    "count without noise": (
+        (*NOISY, "--central-dp.adaptive.count-noise", 0),
+        *("central-dp.adaptive.count_noise", "range", 0.0),
+    ),
     "noise of the count": (
-        (*CENTRAL, "--noise-multiplier", 5, "--delta", 1e-3, *HALVED),
+        (*CENTRAL, "--central-dp.noise-multiplier", 5, "--delta", 1e-3, *HALVED),
         *("count_noise", "range", 0.5),
     ),
     "noise of the count of fixed rounds": (
-        (*CENTRAL, "--noise-multiplier", 1.5, "--delta", 1e-3, *HALVED, "--sampling", "fixed"),
+        (
+            *(*CENTRAL, "--central-dp.noise-multiplier", 1.5, "--delta", 1e-3),
+            *(*HALVED, "--central-dp.sampling", "fixed"),
+        ),
         *("count_noise", "range", 0.5),
     ),
     "weighting": ((*NOISY, "--weighting", "records"), "weighting", "choice", "records"),
-    "dimensions": ((*PLAIN, "--mechanism", "sign-ds", "--sign-k", 0.001), "sign_k", "range", 0.001),
+    "dimensions": (
+        (*PLAIN, "--mechanism", "sign-ds", "--sign-ds.sign-k", 0.001),
+        "sign_k",
+        "range",
+        0.001,
+    ),
     "drop-out": ((*PLAIN, "--drop-out", 1), "drop_out", "value", 1.0),
     "delay": ((*PLAIN, "--delay-ms", -1), "delay_ms", "range", -1.0),
     "bandwidth": ((*PLAIN, "--mbit", 0), "mbit", "range", 0.0),
@@ -76,10 +120,10 @@ BAD = {
     "seed": ((*PLAIN, "--seed", -1), "seed", "range", -1),
     "clients": ((*PLAIN, "--clients", 2000), "clients", "range", 2000),
     "fraction": ((*PLAIN, "--client-fraction", 0), "client_fraction", "range", 0.0),
-    "too few": ((*CHAIN, "--chains", 6), "clients of a round", "range", 10),
+    "too few": ((*CHAIN, "--chain.chains", 6), "clients of a round", "range", 10),
     "range of the noise": (
-        (*MASKED, "--mechanism", "local-dp", "--epsilon", 1, "--delta", 1e-5),
-        *("range", "range", 16.0),
+        (*MASKED, "--mechanism", "local-dp", *own(epsilon=1, delta=1e-5)),
+        *("fixed_point.clip", "range", 16.0),
     ),
     "learning rate": ((*PLAIN, "--lr", 0), "lr", "range", 0.0),
     "workers": ((*PLAIN, "--workers", 0), "workers", "range", 0),

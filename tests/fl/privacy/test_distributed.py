@@ -130,7 +130,7 @@ def test_grid_and_range_that_do_not_carry_the_noise_are_refused():
     with refused("frac_bits", "range", value=8):
         run(aggregator=coarse)
     narrow = masked(fixed_point=fl.FixedPoint(frac_bits=20, clip=4.0))
-    with refused("range", "range", value=4.0):
+    with refused("fixed_point.clip", "range", value=4.0):
         run(aggregator=narrow)
 
 

@@ -62,7 +62,7 @@ def test_norm_that_adapts_may_need_the_finest_grid():
 @pytest.mark.parametrize("options", [{"delta": 1e-5}, {"noise": "laplace"}])
 def test_range_too_small_for_the_noise_of_local_dp_names_one_that_is_enough(options):
     mechanism = fl.LocalDP(epsilon=1.0, clip=1.0, **options)
-    with refused("range", "range", value=16.0) as caught:
+    with refused("fixed_point.clip", "range", value=16.0) as caught:
         run_on_digits(mechanism, rounds=0, aggregator=fl.MaskedAggregator())
     enough = float(str(caught.value).partition("at least ")[2].split()[0])
     wide = fl.FixedPoint(clip=enough)
@@ -82,7 +82,7 @@ def test_range_that_noise_seldom_leaves_is_allowed():
         if allowed:
             run_on_digits(mechanism, rounds=0, aggregator=aggregator)
         else:
-            with refused("range", "range", value=4.0):
+            with refused("fixed_point.clip", "range", value=4.0):
                 run_on_digits(mechanism, rounds=0, aggregator=aggregator)
 
 
