@@ -26,8 +26,12 @@ def refused(
         value: that the error has; by default any.
         kind: of the error.
     """
-    with pytest.raises(kind) as caught:
-        yield caught
+    try:
+        with pytest.raises(kind) as caught:
+            yield caught
+    except BaseException as error:
+        error.add_note(f"It was to be refused: {argument}, {code}, {value!r}.")
+        raise
     found = caught.value
     assert found.argument == argument, str(found)
     assert code in (None, found.code), f"{found.code}: {found}"

@@ -45,32 +45,33 @@ def other_software_is_named():
     for place, name in enumerate(("pea-mpl", *SOFTWARE), start=1):
         other = [*mine[:place], "9_9_1", *mine[place + 1 :]]
         expected = f"{name} 9.9.1 at player server1, {mine[place].replace('_', '.')} here"
-        with refused("versions", value=expected):
+        with refused("versions", "value", expected):
             check_software("server1", task("__".join(other)))
 
 
 def unsuitable_files(folder):
     file = Path(folder) / "players.json"
-    for text, pattern in (
-        ("{", "players"),
-        ("[]", "players"),
-        ('{"server0": "localhost:1", "server1": "localhost:2"}', "players"),
-        (GOOD.replace('"localhost:3"', "3"), "players"),
-        (GOOD.replace("localhost:3", "localhost"), "players['server2']"),
-        (GOOD.replace("localhost:3", ":3"), "players['server2']"),
-        (GOOD.replace("localhost:3", "localhost:65536"), "players['server2']"),
-        (GOOD.replace("localhost:3", "localhost:0"), "players['server2']"),
-        (GOOD.replace("localhost:3", "localhost:1"), "players"),
-        (GOOD.replace("server1", "server0"), "players"),
+    for text in (
+        "{",
+        "[]",
+        '{"server0": "localhost:1", "server1": "localhost:2"}',
+        GOOD.replace('"localhost:3"', "3"),
+        GOOD.replace("localhost:3", "localhost:1"),
+        GOOD.replace("server1", "server0"),
     ):
         file.write_text(text)
-        with refused(pattern):
+        with refused("players", "file", str(file)):
+            tfe_ext.remote_config(file)
+    for address in ("localhost", ":3", "localhost:65536", "localhost:0"):
+        file.write_text(GOOD.replace("localhost:3", address))
+        with refused("players['server2']", "value", address):
             tfe_ext.remote_config(file)
     file.write_text(GOOD)
     with refused("join_timeout", "value", value=0):
         tfe_ext.remote_config(file, join_timeout=0)
-    with refused("players"):
-        tfe_ext.remote_config(file.with_name("missing.json"))
+    missing = file.with_name("missing.json")
+    with refused("players", "file", str(missing)):
+        tfe_ext.remote_config(missing)
 
 
 def what_waits_for_a_silent_player_is_broken_off():

@@ -336,14 +336,15 @@ def unsuitable_arguments_are_refused():
     for config in ("high", "h", "f99"):
         with refused("fixedpoint_config", "choice", value=config):
             tfe_ext.ABY3(fixedpoint_config=config)
-    with refused("fixedpoint_config.nbits", value=100):
+    with refused("fixedpoint_config.nbits", "range", 100):
         tfe_ext.ABY3(fixedpoint_config=fixed100)
     for field, value in (("scaling_base", 10), ("precision_fractional", 31), ("nbits", 32)):
         config = FixedpointConfig(**{**vars(tfe_ext.fixed64_f20), field: value})
-        with refused(f"fixedpoint_config.{field}", value=value):
+        with refused(f"fixedpoint_config.{field}", "range", value):
             tfe_ext.ABY3(fixedpoint_config=config)
-    with refused("server_0, server_1, server_2", "value"):
-        tfe_ext.ABY3("server0", "server1", "server1")
+    names = ["server0", "server1", "server1"]
+    with refused("server_0, server_1, server_2", "value", names):
+        tfe_ext.ABY3(*names)
     with refused("factory", "value"):
         private(X, factory=factories[128])
     with pytest.raises(InsecureError, match="cheetah"):

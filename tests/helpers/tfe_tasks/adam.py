@@ -151,19 +151,19 @@ def _plan(optimizer, model):
 
 
 def wrong_adam_is_refused():
-    for made, name, value in itertools.chain(
-        ((DPAdam, *pair) for pair in (("beta_1", 1.0), ("beta_2", 0.2), ("floor", 2.0))),
-        ((Adam, *pair) for pair in (("beta_1", -0.1), ("beta_2", 1.0), ("epsilon", 0.0))),
-        ((each, "momentum", 0.5) for each in (DPAdam, Adam)),
+    for code, made, name, value in itertools.chain(
+        (("range", DPAdam, *row) for row in (("beta_1", 1.0), ("beta_2", 0.2), ("floor", 2.0))),
+        (("range", Adam, *row) for row in (("beta_1", -0.1), ("beta_2", 1.0), ("epsilon", 0.0))),
+        (("conflict", each, "momentum", 0.5) for each in (DPAdam, Adam)),
     ):
         options = PRIVATE if made is DPAdam else {"learning_rate": 0.1}
-        with refused(name, value=value):
+        with refused(name, code, value):
             made(**options, **{name: value})
     for one, name in ((DPAdam(**PRIVATE), "beta_1"), (Adam(0.1), "epsilon")):
-        with refused(f"{type(one).__name__}.{name}", "fixed"):
+        with refused(f"{type(one).__name__}.{name}", "fixed", "float"):
             setattr(one, name, 0.5)
     small, data = _session(Adam(0.1, epsilon=2.0**-16))
-    with refused("epsilon"):
+    with refused("epsilon", "value", 2.0**-16):
         small.fit(*data, steps=1, verbose=False)
     assert Adam(0.1).get_config().keys() == SGD(0.1).get_config().keys() - {"momentum"} | {
         "beta_1",

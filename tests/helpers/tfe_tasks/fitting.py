@@ -85,36 +85,43 @@ def wrong_datasets_are_refused():
     with tf.device(CONFIG.get_player("other").device_name):
         of_another = changed()
     unusual = np.where(np.arange(11)[:, None] == 7, np.nan, x)
+    twice, endless = (f"a dataset of {OWNER} with repeat()", f"a dataset without end of {OWNER}")
     cases = [
-        ("x", of_another),
-        ("x", pairs.shuffle(3).repeat(2).batch(5)),
-        ("x", pairs.repeat()),
-        ("x", tf.data.Dataset.random().map(lambda i: (tf.zeros([4]), i % 2))),
-        ("x", pairs.map(lambda a, b: (a, b, 1.0))),
-        ("x", pairs.map(lambda a, b: a)),
-        ("x", pairs.map(lambda a, b: ({"a": a}, b))),
-        ("x", pairs.map(lambda a, b: (tf.strings.as_string(a), b))),
-        ("x", changed(x[:, :3])),
-        ("x", pairs.take(0)),
-        ("x", changed(unusual)),
-        ("x", changed(x * (1 + 8 * (np.arange(11) == 3))[:, None])),
-        ("x", changed(labels=y + 3 * (np.arange(11) == 2))),
-        ("x", changed(labels=np.eye(2)[y] * 1.5)),
-        ("y", changed(labels=np.zeros((11, 3)))),
+        ("x", "value", f"a dataset of {OWNER} on the device of other", of_another),
+        ("x", "value", twice, pairs.shuffle(3).repeat(2).batch(5)),
+        ("x", "value", twice, pairs.repeat()),
+        ("x", "value", endless, tf.data.Dataset.random().map(lambda i: (tf.zeros([4]), i % 2))),
+        *(
+            ("x", "type", f"{unfit.element_spec} of {OWNER}", unfit)
+            for unfit in (
+                pairs.map(lambda a, b: (a, b, 1.0)),
+                pairs.map(lambda a, b: a),
+                pairs.map(lambda a, b: ({"a": a}, b)),
+                pairs.map(lambda a, b: (tf.strings.as_string(a), b)),
+            )
+        ),
+        ("x", "shape", f"elements of shape (3,) of {OWNER}", changed(x[:, :3])),
+        ("x", "shape", f"a dataset of {OWNER}", pairs.take(0)),
+        *(
+            ("x", "data", f"row {row} of {OWNER}'s dataset", unfit)
+            for row, unfit in (
+                (7, changed(unusual)),
+                (3, changed(x * (1 + 8 * (np.arange(11) == 3))[:, None])),
+                (2, changed(labels=y + 3 * (np.arange(11) == 2))),
+                (0, changed(labels=np.eye(2)[y] * 1.5)),
+            )
+        ),
+        ("y", "shape", f"labels of shape (3,) of {OWNER}", changed(labels=np.zeros((11, 3)))),
     ]
-    for match, dataset in cases:
-        try:
-            with refused(match):
-                columns({OWNER: dataset})
-        except BaseException as error:
-            error.add_note(match)
-            raise
-    for features, labels, name in (
-        ({OWNER: pairs}, {OWNER: y}, "y"),
-        ({OWNER: x}, None, "y"),
-        (pairs, None, "x, y"),
+    for *expected, dataset in cases:
+        with refused(*expected):
+            columns({OWNER: dataset})
+    for features, labels, *expected in (
+        ({OWNER: pairs}, {OWNER: y}, "y", "value", f"of ['{OWNER}']"),
+        ({OWNER: x}, None, "y", "value", "of []"),
+        (pairs, None, "x, y", "type", f"{type(pairs).__name__}, dict"),
     ):
-        with refused(name):
+        with refused(*expected):
             columns(features, labels)
 
 
@@ -257,12 +264,12 @@ def schedules_go_on_and_rates_are_assigned():
     model.fit(*one.data, steps=6, initial_step=3, verbose=False, callbacks=[note])
     assert rates == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
     assert again.iterations == 6
-    with refused("learning_rate"):
+    with refused("learning_rate", "conflict", 0.1):
         again.learning_rate = 0.1
     ends = schedules.PolynomialDecay(0.5, decay_steps=3, end_learning_rate=0.0)
     model, optimizer = one.compiled(ends)
     model.fit(*one.data, steps=3, verbose=False)
-    with refused("learning_rate"):
+    with refused("learning_rate", "range", 0.0):
         model.fit(*one.data, steps=1, verbose=False)
     assert optimizer.iterations == 3
 
@@ -273,7 +280,7 @@ def schedules_go_on_and_rates_are_assigned():
     optimizer.learning_rate.assign(0.75)
     assert optimizer.get_config()["learning_rate"] == optimizer.lr.numpy() == 0.75
     for rate in ("fast", True, None, lambda step: 0.1):
-        with refused("learning_rate"):
+        with refused("learning_rate", "type", type(rate).__name__):
             DPSGD(rate, 1.0, 1.0, 1.0)
 
 
@@ -319,7 +326,7 @@ def counts_are_charged_as_what_they_are():
     for part in (slice(None), slice(3, 9), [4, 2, 4]):
         some = {OWNER: one.x[part]}, {OWNER: one.y[part]}
         for count in (model.evaluate, lambda *some: model.fit(*one.data, validation_data=some)):
-            with refused("x", "value"):
+            with refused("x", "value", f"of {OWNER} records on which the model was trained"):
                 count(*some)
     assert optimizer.ledger.phases[0].steps == 8
     model.evaluate(*one.data, count_noise=5.0)
@@ -327,7 +334,7 @@ def counts_are_charged_as_what_they_are():
     assert spent == [(COUNT, 5.0)]
     assert optimizer.get_epsilon(1e-4) > history["epsilon"][-1]
     assert len(model.held_out_ledger.phases) == 1
-    with refused("count_noise"):
+    with refused("count_noise", "range", 0.0):
         model.evaluate(*one.held_out, count_noise=0.0)
 
 
@@ -472,16 +479,16 @@ def what_else_is_opened_is_kept_before():
 def unfit_callbacks_are_refused():
     one = session()
     model, optimizer = one.compiled()
-    for callback in (
-        print,
-        callbacks.ModelCheckpoint("nowhere"),
-        callbacks.TensorBoard("nowhere"),
-        callbacks.EarlyStopping("val_accuracy", restore_best_weights=True),
+    for code, callback in (
+        ("type", print),
+        ("value", callbacks.ModelCheckpoint("nowhere")),
+        ("value", callbacks.TensorBoard("nowhere")),
+        ("value", callbacks.EarlyStopping("val_accuracy", restore_best_weights=True)),
     ):
-        with refused("callbacks"):
+        with refused("callbacks", code, type(callback).__name__):
             model.fit(*one.data, callbacks=[callback])
     for frequency in (0, [0, 1]):
-        with refused("validation_freq"):
+        with refused("validation_freq", "range", frequency):
             model.fit(*one.data, validation_freq=frequency)
     assert not optimizer.ledger.phases
 

@@ -175,15 +175,22 @@ def unsuitable_tensors_are_refused():
         foreign = private(x)
     boolean = private(x.astype(int), share_type=ShareType.BOOLEAN, apply_scaling=False)
     unscaled = private(x.astype(int), apply_scaling=False)
-    for tensor in (public, tf.constant(x), 3.0, foreign, boolean, unscaled):
+    for tensor, *expected in (
+        (public, "type", "ABY3Constant"),
+        (tf.constant(x), "type", "EagerTensor"),
+        (3.0, "type", "float"),
+        (foreign, "value", "a tensor of another protocol object"),
+        (boolean, "value", "a BOOLEAN sharing"),
+        (unscaled, "value", "an unscaled tensor"),
+    ):
         for function in (
             tfe.inverse_sqrt,
             tfe.clip_factor,
             lambda x: tfe.clip_by_norm(x, 1.0),
         ):
-            with refused("x"):
+            with refused("x", *expected):
                 function(tensor)
-    with refused("x", "shape"):
+    with refused("x", "shape", "a scalar"):
         tfe.clip_by_norm(private(1.0), 1.0)
 
 
@@ -191,22 +198,26 @@ def unsuitable_arguments_are_refused():
     x = private(np.ones((2, 2)))
     narrow = FixedpointConfig(2, 64, 5, 4, 256, 0, False)
     calls = [
-        ("degree", lambda: tfe.inverse_sqrt(x, degree=5)),
-        ("max_norm", lambda: tfe.clip_factor(x, max_norm=0.0)),
-        ("range_bits", lambda: tfe.clip_factor(x, range_bits=60)),
-        ("max_norm", lambda: tfe.clip_by_norm(x, 1e-4)),
-        ("sigma", lambda: tfe.gaussian_noise(3, -1.0)),
-        ("sigma", lambda: tfe.gaussian_noise(3, 1e-9)),
-        ("sigma", lambda: tfe.gaussian_noise(3, 4e-5)),
-        ("sigma", lambda: tfe.gaussian_noise(3, float("inf"))),
-        ("sigma", lambda: tfe.gaussian_noise(3, 2.0**40)),
-        ("sigma", lambda: tfe.gaussian_noise(3, 1e308)),
-        ("colluders", lambda: tfe.gaussian_noise(3, 1.0, colluders=3)),
-        ("frac_bits", lambda: tfe_ext.ABY3(fixedpoint_config=narrow).gaussian_noise(3, 1.0)),
+        ("degree", "choice", 5, lambda bad: tfe.inverse_sqrt(x, degree=bad)),
+        ("max_norm", "range", 0.0, lambda bad: tfe.clip_factor(x, max_norm=bad)),
+        ("range_bits", "value", 60, lambda bad: tfe.clip_factor(x, range_bits=bad)),
+        ("max_norm", "value", 1e-4, lambda bad: tfe.clip_by_norm(x, bad)),
+        *(
+            ("sigma", code, bad, lambda bad: tfe.gaussian_noise(3, bad))
+            for code, bads in (("range", (-1.0, np.inf)), ("value", (1e-9, 4e-5, 2.0**40, 1e308)))
+            for bad in bads
+        ),
+        ("colluders", "value", 3, lambda bad: tfe.gaussian_noise(3, 1.0, colluders=bad)),
+        (
+            "frac_bits",
+            "range",
+            4,
+            lambda _: tfe_ext.ABY3(fixedpoint_config=narrow).gaussian_noise(3, 1.0),
+        ),
     ]
-    for argument, call in calls:
-        with refused(argument):
-            call()
+    for argument, code, value, call in calls:
+        with refused(argument, code, value):
+            call(value)
 
 
 class Recorder(SystemSource):

@@ -142,44 +142,39 @@ def what_does_not_fit_is_refused():
     nan = [np.full((5, 3), np.nan), np.zeros(3)]
     good = {"local": {"server0": RIGHT}, "records": {"server0": 5}, "held_out": HELD_OUT}
     cases = [
-        ("local", {"local": {"server0": huge}}),
-        ("local", {"local": {"server0": nan}}),
-        ("local", {"local": {"server0": RIGHT[:1]}}),
-        ("local", {"local": {"server0": [RIGHT[0].T, RIGHT[1]]}}),
-        (
-            "local",
-            {"local": {"nobody": RIGHT}, "records": {"nobody": 5}},
-        ),
-        ("local", {"local": RIGHT}),
-        ("local", {"local": {}}),
-        ("records", {"records": {"server1": 5}}),
-        ("records", {"records": {}}),
-        ("records", {"records": 5}),
-        ("records", {"records": {"server0": 0}}),
-        ("strategy", {"strategy": "best"}),
-        ("weighting", {"weighting": "loud"}),
-        (
-            "weighting",
-            {"weighting": "uniform", "strategy": "local-accuracy"},
-        ),
-        ("held_out", {"held_out": None}),
-        ("held_out", {"held_out": None, "strategy": "local-accuracy"}),
-        ("x", {"held_out": ({"server1": X[:, :4]}, {"server1": Y})}),
-        ("y", {"held_out": ({"server1": X}, {"server0": Y})}),
+        ("value", "a layer of norm 387.3", {"local": {"server0": huge}}),
+        ("value", "a layer of norm nan", {"local": {"server0": nan}}),
+        ("shape", "[(5, 3)] at server0", {"local": {"server0": RIGHT[:1]}}),
+        ("shape", "[(3, 5), (3,)] at server0", {"local": {"server0": [RIGHT[0].T, RIGHT[1]]}}),
+        ("choice", "of nobody", {"local": {"nobody": RIGHT}, "records": {"nobody": 5}}),
+        ("type", "list", {"local": RIGHT}),
+        ("type", "dict", {"local": {}}),
+        ("value", {"server1": 5}, {"records": {"server1": 5}}),
+        ("value", {}, {"records": {}}),
+        ("value", 5, {"records": 5}),
+        ("value", [0], {"records": {"server0": 0}}),
+        ("choice", "best", {"strategy": "best"}),
+        ("choice", "loud", {"weighting": "loud"}),
+        ("conflict", "uniform", {"weighting": "uniform", "strategy": "local-accuracy"}),
+        ("missing", None, {"held_out": None}),
+        ("missing", None, {"held_out": None, "strategy": "local-accuracy"}),
+    ]
+    held_out = [
+        ("x", "shape", "4 features at server1", ({"server1": X[:, :4]}, {"server1": Y})),
+        ("y", "value", "of ['server0']", ({"server1": X}, {"server0": Y})),
     ]
     model = zeros()
-    for match, wrong in cases:
+    for argument, code, value, wrong in (
+        *((next(iter(wrong)), code, value, wrong) for code, value, wrong in cases),
+        *((name, code, value, {"held_out": given}) for name, code, value, given in held_out),
+    ):
         given = {**good, **wrong}
-        try:
-            with refused(match):
-                model.initialize_from(given.pop("local"), given.pop("records"), **given)
-        except BaseException as error:
-            error.add_note(match)
-            raise
+        with refused(argument, code, value):
+            model.initialize_from(given.pop("local"), given.pop("records"), **given)
     assert not any(np.any(weight) for weight in model.get_weights())
     model.compile(DPSGD(1.0, 1.0, 1.0, 1.0, max_feature_norm=0.1), BinaryCrossentropy())
-    with refused("features", "data"):
+    with refused("features", "data", "row 0"):
         model.initialize_from(good["local"], good["records"], held_out=HELD_OUT)
     bare = model_of([5, 3], bias=False)
-    with refused("model", "value"):
+    with refused("model", "value", "a Dense layer without bias"):
         bare.initialize_from({"server0": RIGHT[:1]}, {"server0": 1}, strategy="local-average")

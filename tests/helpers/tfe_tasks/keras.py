@@ -430,12 +430,12 @@ def a_run_goes_on_from_its_checkpoints():
         for a, b, before in zip(model.get_weights(), whole.get_weights(), opened, strict=True):
             np.testing.assert_allclose(a, b, atol=100 * ULP)
             assert np.abs(a - before).max() > 1000 * ULP
-        with refused("checkpoint"):
+        with refused("checkpoint", "value", f"{folder / 'copy'}, of a run that was finished"):
             begin(folder / "copy", True)
         assert not model.beside.shares(0).keys() & {"total_0", "total_1"}
-        with refused("initial_step", value=4):
+        with refused("initial_step", "range", 4):
             model.fit(x, y, steps=6, initial_step=4, callbacks=[MeanOfIterates(1.0)])
-        with refused("initial_step"):
+        with refused("initial_step", "range", 7):
             model.fit(x, y, steps=6, initial_step=7, verbose=False)
 
 
@@ -502,26 +502,24 @@ def wrong_layers_are_refused():
     for match, stack in unsupported.items():
         with pytest.raises(UnsupportedLayerError, match=match):
             Sequential(stack).compile(DPSGD(1.0, 1.0, 1.0, 1.0), BinaryCrossentropy())
-    with refused("layers[0].batch_input_shape", "shape"):
+    with refused("layers[0].batch_input_shape", "shape", None):
         Sequential([layers.Dense(2)])
     model = model_of([4, 2])
-    for loss, match in (
-        (losses.BinaryCrossentropy(), "loss.from_logits"),
-        (losses.CategoricalCrossentropy(), "loss.from_logits"),
-        (
-            losses.BinaryCrossentropy(from_logits=True, lazy_normalization=True),
-            "loss.lazy_normalization",
-        ),
-        (losses.MeanSquaredError(), "loss"),
+    lazy = losses.BinaryCrossentropy(from_logits=True, lazy_normalization=True)
+    for loss, *expected in (
+        (losses.BinaryCrossentropy(), "loss.from_logits", "value", False),
+        (losses.CategoricalCrossentropy(), "loss.from_logits", "value", False),
+        (lazy, "loss.lazy_normalization", "value", True),
+        (losses.MeanSquaredError(), "loss", "type", "MeanSquaredError"),
     ):
-        with refused(match):
+        with refused(*expected):
             model.compile(DPSGD(1.0, 1.0, 1.0, 1.0), loss)
-    with refused("classes", value=1):
+    with refused("classes", "range", 1):
         model_of([4, 1]).compile(DPSGD(1.0, 1.0, 1.0, 1.0), CategoricalCrossentropy())
-    with refused("optimizer"):
+    with refused("optimizer", "type", "SGD"):
         model.compile(optimizers.SGD(), BinaryCrossentropy())
     for name in ("metrics", "weighted_metrics"):
-        with refused(name, "conflict"):
+        with refused(name, "conflict", ["accuracy"]):
             model.compile(SGD(1.0), BinaryCrossentropy(), **{name: ["accuracy"]})
     with pytest.raises(ArgumentError) as caught:
         model.compile(SGD(1.0), BinaryCrossentropy(), ["accuracy"])
@@ -537,7 +535,7 @@ def wrong_layers_are_refused():
     stock = tfe.protocol.ABY3()
     tfe.set_protocol(stock)
     try:
-        with refused("protocol", value="ABY3"):
+        with refused("protocol", "type", "ABY3"):
             Sequential()
     finally:
         tfe.set_protocol(PROTOCOL)
@@ -606,63 +604,61 @@ def a_summary_is_that_of_keras_and_opens_nothing():
 def wrong_arguments_are_refused():
     x, y = records(10)
     good = {"learning_rate": 1.0, "l2_norm_clip": 1.0, "noise_multiplier": 1.0, "sample_rate": 0.5}
-    for name, value in (
-        ("learning_rate", 0.0),
-        ("l2_norm_clip", -1.0),
-        ("noise_multiplier", -1.0),
-        ("noise_multiplier", np.inf),
-        ("sample_rate", 0.0),
-        ("sample_rate", 1.5),
-        ("max_feature_norm", 0.0),
-        ("max_weight_norm", np.nan),
-        ("bias_scale", 0.0),
-        ("bias_scale", 0.3),
+    for name, code, value in (
+        ("learning_rate", "range", 0.0),
+        ("l2_norm_clip", "range", -1.0),
+        ("noise_multiplier", "range", -1.0),
+        ("noise_multiplier", "range", np.inf),
+        ("sample_rate", "range", 0.0),
+        ("sample_rate", "range", 1.5),
+        ("max_feature_norm", "range", 0.0),
+        ("max_weight_norm", "range", np.nan),
+        ("bias_scale", "value", 0.0),
+        ("bias_scale", "range", 0.3),
     ):
-        with refused(name):
+        with refused(name, code, value):
             DPSGD(**{**good, name: value})
     model = model_of([4, 2], optimizer=DPSGD(**good))
     shared_x, shared_y = private(x), private(np.eye(2)[y])
-    public = tfe.define_constant(x)
+    public, unusual = tfe.define_constant(x), np.where(x == x[0, 0], np.nan, x)
+    unscaled = private(x.astype(np.int64), apply_scaling=False)
+    given = functools.partial(vouch_for, max_feature_norm=1.0)
     cases = [
-        ("x, y", (x, y)),
-        ("y", ({"server0": x}, {"server1": y})),
-        ("x", ({"nobody": x}, {"nobody": y})),
-        ("features", ({"server0": 9 * x}, {"server0": y})),
-        ("features", ({"server0": np.where(x == x[0, 0], np.nan, x)}, {"server0": y})),
-        ("labels", ({"server0": x}, {"server0": y + 1})),
-        ("x", ({"server0": x[:, :3]}, {"server0": y})),
-        ("x, y", (shared_x, shared_y)),
-        ("x", vouch_for(shared_x, shared_y, max_feature_norm=1.0)),
-        ("x", vouch_for(shared_x[:, :3], shared_y, max_feature_norm=1.0)),
-        ("y", vouch_for(shared_x, shared_y[:, :1], max_feature_norm=1.0)),
+        ("x, y", "type", "ndarray, ndarray", (x, y)),
+        ("y", "value", "of ['server1']", ({"server0": x}, {"server1": y})),
+        ("x", "choice", "of nobody", ({"nobody": x}, {"nobody": y})),
+        ("features", "data", "row 5", ({"server0": 9 * x}, {"server0": y})),
+        ("features", "data", "row 0, column 0", ({"server0": unusual}, {"server0": y})),
+        ("labels", "data", "row 1", ({"server0": x}, {"server0": y + 1})),
+        ("x", "shape", "3 features at server0", ({"server0": x[:, :3]}, {"server0": y})),
+        ("x, y", "type", "ABY3PrivateTensor, ABY3PrivateTensor", (shared_x, shared_y)),
+        ("x", "value", "a private tensor", given(shared_x, shared_y)),
+        ("x", "shape", (10, 3), given(shared_x[:, :3], shared_y)),
+        ("y", "shape", (10, 1), given(shared_x, shared_y[:, :1])),
     ]
-    for tensors, match in (
-        ((public, shared_y), "x"),
-        ((private(x.astype(np.int64), apply_scaling=False), shared_y), "x"),
-        ((shared_x, shared_y[:9]), "x, y"),
+    for tensors, *expected in (
+        ((public, shared_y), "x", "type", "ABY3Constant"),
+        ((unscaled, shared_y), "x", "value", "an unscaled tensor"),
+        ((shared_x, shared_y[:9]), "x, y", "shape", ((10, 4), (9, 2))),
     ):
-        with refused(match):
-            vouch_for(*tensors, max_feature_norm=1.0)
-    for match, (features, labels) in cases:
-        try:
-            with refused(match):
-                model.fit(features, labels, steps=1, verbose=False)
-        except BaseException as error:
-            error.add_note(match)
-            raise
-    for options in ({"steps": 0}, {"epochs": 0.0}):
-        with refused(next(iter(options))):
-            model.fit({"server0": x}, {"server0": y}, verbose=False, **options)
+        with refused(*expected):
+            given(*tensors)
+    for *expected, (features, labels) in cases:
+        with refused(*expected):
+            model.fit(features, labels, steps=1, verbose=False)
+    for name, value in (("steps", 0), ("epochs", 0.0)):
+        with refused(name, "range", value):
+            model.fit({"server0": x}, {"server0": y}, verbose=False, **{name: value})
     for weights in ([np.zeros([4, 2])], [np.zeros([2, 4]), np.zeros([2])]):
-        with refused("weights", "shape"):
+        with refused("weights", "shape", [each.shape for each in weights]):
             model.set_weights(weights)
-    with refused("weights", "range"):
+    with refused("weights", "range", np.nan):
         model.set_weights([np.full([4, 2], np.nan), np.zeros([2])])
     for norms in ((101.0, 0.0), (0.0, 101.0), (80.0, 80.0), (0.0, 2.0**22)):
         deep = model_of([4, 1, 2], optimizer=DPSGD(**good))
         first = [np.full([4, 1], norms[0] / 2), np.full([1], norms[1])]
         deep.set_weights([*first, *deep.get_weights()[2:]])
-        with refused("model", "range"):
+        with refused("model", "range", "with layer 0 of a larger norm"):
             deep.fit({"server0": x}, {"server0": y}, steps=1, verbose=False)
     hidden = model_of([4, 3, 2], optimizer=DPSGD(**{**good, "learning_rate": 50.0}))
     with pytest.raises(GradientError, match="max_weight_norm"):

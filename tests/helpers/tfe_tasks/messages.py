@@ -21,15 +21,15 @@ def values_without_an_encoding_are_refused_by_column():
     for value in WRONG.values():
         x = np.ones([3, 5])
         x[1, 2] = x[0, 4] = value
-        with refused("input of owner", "data"):
+        with refused("input of owner", "data", "columns [2, 4]"):
             private(x)
-        with refused("input of this process"):
+        with refused("input of this process", "data", "columns [2, 4]"):
             tfe.define_private_variable(x)
-        with refused("input of this process"):
+        with refused("input of this process", "data", "columns [2, 4]"):
             tfe.define_constant(x)
-        with refused("input of this process", "data"):
+        with refused("input of this process", "data", "columns [0]"):
             tfe.define_constant(np.array([value]))
-        with refused("input of owner", "data"):
+        with refused("input of owner", "data", "columns [0]"):
             private(value)
 
 

@@ -114,11 +114,13 @@ def other_devices_are_refused():
 
 def unsuitable_draws_are_refused():
     stream = Stream(DEVICES[:1])
-    for shape, dtype, name in (([None], tf.int64, "shape"), ([2], tf.float32, "dtype")):
-        with refused(name):
+    for shape, dtype, *expected in (
+        ([None], tf.int64, "shape", "shape", [None]),
+        ([2], tf.float32, "dtype", "choice", "float32"),
+        ([1 << 31], tf.int64, "shape", "value", [1 << 31]),
+    ):
+        with refused(*expected):
             stream.draw(shape, dtype)
-    with refused("shape", "value"):
-        stream.draw([1 << 31], tf.int64)
 
 
 def _assert_distinct(values):

@@ -93,9 +93,9 @@ def what_does_not_fit_is_refused():
     }.items():
         with pytest.raises(UnsupportedLayerError, match=words):
             Sequential(layers_).compile(SGD(1.0), BinaryCrossentropy())
-    with refused("layers of sum", value="records of [4] to [3]"):
+    with refused("layers of sum", "shape", "records of [4] to [3]"):
         Sequential(stack(layers.Dense(3)))
-    with refused("layers"):
+    with refused("layers", "value", []):
         Residual([])
     nothing = [Residual([layers.Activation("tanh")], batch_input_shape=[1, 4]), layers.Dense(2)]
     with pytest.raises(UnsupportedLayerError, match="does not stand behind a linear layer"):

@@ -113,7 +113,7 @@ def settings_hold_within_a_fit():
     def narrow(*_):
         optimizer.max_feature_norm = 0.01
 
-    with refused("max_feature_norm"):
+    with refused("features", "data", "row 0"):
         model.fit(*_data(), steps=2, verbose=False, callbacks=[after_steps(narrow)])
     assert sum(phase.steps for phase in optimizer.ledger.phases) == 4
 
@@ -155,13 +155,13 @@ def bounds_hold_or_are_refused():
     model.fit(*_data(), steps=1, verbose=False)
     with pytest.raises(GradientError, match="max_weight_norm = 400"):
         model.fit(*_data(), steps=2, verbose=False)
-    with refused("max_weight_norm"):
+    with refused("max_weight_norm", "range", 300.0):
         optimizer.max_weight_norm = 300.0
     assert optimizer.max_weight_norm == 400.0
     optimizer.max_weight_norm = 900.0
     model.fit(*_data(), steps=2, verbose=False)
 
-    with refused("features", "data"):
+    with refused("features", "data", "row 0"):
         model.fit(*_data(scale=2.0), steps=1, verbose=False)
     optimizer.max_feature_norm, optimizer.learning_rate = 2.0, 0.5
     model.fit(*_data(scale=2.0), steps=1, verbose=False)
@@ -180,7 +180,7 @@ def what_steps_do_not_notice_cannot_be_set():
         (plain, "noise_multiplier", 1.0),
         (plain, "l2_norm_clip", 1.0),
     ):
-        with refused(f"{type(one).__name__}.{name}", "fixed"):
+        with refused(f"{type(one).__name__}.{name}", "fixed", type(value).__name__):
             setattr(one, name, value)
     for name, value in (
         ("learning_rate", -1.0),
@@ -191,27 +191,28 @@ def what_steps_do_not_notice_cannot_be_set():
         ("sample_rate", 1.5),
         ("max_feature_norm", 0.0),
     ):
-        with refused(name, "range"):
+        with refused(name, "range", value):
             setattr(optimizer, name, value)
-    with refused("l2_norm_clip"):
+    with refused("l2_norm_clip", "value", 0.5):
         plain.settings = optimizer.settings
     assert optimizer.settings == DPSGD(**START).settings
 
 
 def a_changed_loss_is_refused():
     x, y = _data()
-    for loss, name, value in (
-        (BinaryCrossentropy(), "from_logits", False),
-        (losses.CategoricalCrossentropy(from_logits=True), "lazy_normalization", True),
-        (BinaryCrossentropy(), "loss_fn", losses.mean_squared_error),
-        (BinaryCrossentropy(), "grad", lambda *_: None),
-        (BinaryCrossentropy(), "_fn_kwargs", {"weight": 2}),
+    own = "one of its own"
+    for loss, name, value, told in (
+        (BinaryCrossentropy(), "from_logits", False, False),
+        (losses.CategoricalCrossentropy(from_logits=True), "lazy_normalization", True, True),
+        (BinaryCrossentropy(), "loss_fn", losses.mean_squared_error, own),
+        (BinaryCrossentropy(), "grad", lambda *_: None, own),
+        (BinaryCrossentropy(), "_fn_kwargs", {"weight": 2}, own),
     ):
         optimizer = DPSGD(**START)
         model = model_of([4, 2])
         model.compile(optimizer, loss)
         setattr(loss, name, value)
-        with refused(f"loss.{name}", "value"):
+        with refused(f"loss.{name}", "value", told):
             model.fit(x, y, steps=1, verbose=False)
         assert not optimizer.ledger.phases
 
@@ -219,7 +220,7 @@ def a_changed_loss_is_refused():
         def grad(self, y_true, y_pred):
             return 2 * super().grad(y_true, y_pred)
 
-    with refused("loss.grad", "value"):
+    with refused("loss.grad", "value", own):
         model_of([4, 2]).compile(DPSGD(**START), Weighted())
 
 
