@@ -39,7 +39,7 @@ def test_least_squares_by_hand():
 
 @pytest.mark.parametrize(("x", "y"), [([2, 2], [1, 3]), ([1, 2], [0, 3]), ([-1, 2], [1, 3])])
 def test_data_without_a_logarithm_or_a_slope_are_refused(x, y):
-    with refused("x, y", "range"):
+    with refused("x, y", "range", (x, y)):
         power_law(x, y)
 
 
@@ -62,7 +62,7 @@ def test_a_cost_that_is_not_linear_is_told_by_the_residual():
 
 def test_points_that_leave_terms_open_are_refused():
     one_factor = [{**GRID[0], "batch": value} for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)]
-    with refused("points", "shape"):
+    with refused("points", "shape", "8 of rank 2"):
         multilinear(one_factor, [1.0] * 8)
 
 
@@ -72,5 +72,5 @@ def test_a_law_of_parties_is_found_term_by_term():
     assert law.worst < 1e-12
     assert law.coefficients == pytest.approx({("n - 1",): 300.0, ("1 - 1/n",): 7e4})
     assert of_parties(parties, [n * n for n in parties]).worst > 0.1
-    with refused("points", "shape"):
+    with refused("points", "shape", "2 of rank 1"):
         of_parties([3, 3], [1.0, 1.0])

@@ -40,16 +40,16 @@ def test_steps_that_tell_masks_not_apart_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("words", "argument", "code"),
+    ("words", "argument", "code", "value"),
     [
-        (["--masks", "2"], "masks", "conflict"),
-        (["--data", "mnist"], "data", "conflict"),
-        (["--accuracy", "--data", "imdb"], "data", "choice"),
-        (["--attack", "--accuracy"], "accuracy", "conflict"),
+        (["--masks", "2"], "masks", "conflict", [2]),
+        (["--data", "mnist"], "data", "conflict", "mnist"),
+        (["--accuracy", "--data", "imdb"], "data", "choice", "imdb"),
+        (["--attack", "--accuracy"], "accuracy", "conflict", True),
     ],
 )
-def test_options_without_a_use_are_refused(words, argument, code):
-    with refused(argument, code):
+def test_options_without_a_use_are_refused(words, argument, code, value):
+    with refused(argument, code, value):
         Benchmarks.call("benchmarks", "pencil", *words)
 
 

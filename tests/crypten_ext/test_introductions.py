@@ -95,5 +95,5 @@ def test_who_waits_for_the_others_does_not_wait_for_ever(monkeypatch):
     monkeypatch.setattr(introductions, "_GOODBYE", 0.2)
     store = HashStore()
     store.set("present/1", "")
-    with refused("manifest", "value"):
+    with refused("manifest", "value", "unreadable at party 1"):
         introduce(store, 0, Manifest(run={"parties": 2}, start={}), time.monotonic() + PATIENCE)

@@ -119,7 +119,7 @@ def test_the_parties_use_the_loopback_interface_alone(three: Parties) -> None:
 def test_a_wrong_call_is_refused_before_anything_is_sent(two: Parties) -> None:
     with refused("task", "value", value="nowhere"):
         two.run("nowhere")
-    with refused("per_party", "shape"):
+    with refused("per_party", "shape", "3 entries"):
         two.run(f"{TASKS}:count", per_party=[{}] * 3, upto=1)
     with refused("timeout", "value", value=0):
         two.run(f"{TASKS}:count", upto=1, timeout=0)

@@ -72,7 +72,7 @@ def test_a_stream_does_not_depend_on_how_it_is_cut():
 
 def test_keys_differ_by_purpose_and_must_be_long_enough():
     assert derive_key(b"secret", "a") != derive_key(b"secret", "b")
-    with refused("key", "shape"):
+    with refused("key", "shape", "16 bytes"):
         Keystream(bytes(16))
 
 

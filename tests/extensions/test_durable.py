@@ -87,7 +87,7 @@ def test_an_entry_that_was_not_written_to_its_end_does_not_count(tmp_path, left)
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with refused("XDG_STATE_HOME", "file"):
+    with refused("XDG_STATE_HOME", "file", str(tmp_path / "file/pea")):
         durable.contains("used", "a")
 
 

@@ -44,7 +44,7 @@ class Settings:
     ],
 )
 def test_a_value_that_breaks_its_rule_is_refused(name: str, value: Any, code: str):
-    with refused(name, code):
+    with refused(name, code, value):
         Settings(**{name: value})
 
 

@@ -634,7 +634,7 @@ def test_late_training_delays_a_chain_only_from_its_client_on():
             chain_seconds(wrong) if wrong else star_seconds(wrong)
     with refused("training", "shape", value=1):
         chain_seconds([hop] * 3, [1.0])
-    with refused("chains", "missing"):
+    with refused("chains", "missing", []):
         chains_seconds([])
 
 

@@ -174,19 +174,19 @@ def test_model_that_would_leave_its_range_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
+    ("options", "code", "value"),
     [
-        ({"exchange": "weights"}, "choice"),
-        ({"server_optimizer": fl.FedAvgM()}, "conflict"),
+        ({"exchange": "weights"}, "choice", "weights"),
+        ({"server_optimizer": fl.FedAvgM()}, "conflict", "FedAvgM"),
         (
             {"mechanism": fl.CentralDP(noise_multiplier=1.0, clip=1.0), "weighting": "equal"},
-            "value",
+            *("value", "CentralDP"),
         ),
-        ({"client_fraction": 0.4}, "range"),
+        ({"client_fraction": 0.4}, "range", 0.4),
     ],
 )
-def test_run_whose_server_needs_the_model_is_refused(options, code):
-    with refused(next(iter(options)), code):
+def test_run_whose_server_needs_the_model_is_refused(options, code, value):
+    with refused(next(iter(options)), code, value):
         run(hidden(), **options)
 
 

@@ -142,12 +142,12 @@ def test_rest_of_a_mean_is_that_of_the_others():
     own = {1: np.array([1.0, 1.0]), 3: np.array([9.0, 9.0])}
     np.testing.assert_allclose(rest_of_mean(outcome, own), [2.5, 4.0])
     np.testing.assert_array_equal(rest_of_mean(outcome, {}), [2.0, 3.0])
-    with refused("own", "value"):
+    with refused("own", "value", [1, 2, 5]):
         rest_of_mean(outcome, dict.fromkeys((1, 2, 5), own[1]))
 
 
 def test_gradient_of_another_size_is_refused():
-    with refused("gradient", "shape"):
+    with refused("gradient", "shape", (2409,)):
         deep_leakage(DIGITS.model(), np.zeros(SIZE - 1), shape=RECORD.shape, classes=10)
     with refused("lr", "range", value=0.0):
         attack(DIGITS.model(), [], lr=0.0, shape=RECORD.shape, classes=10)
@@ -172,7 +172,7 @@ def test_command_has_a_row_for_every_view(monkeypatch, tmp_path):
 
 def test_images_are_read_from_a_strip_and_missing_files_are_named(tmp_path):
     pixels = np.random.default_rng(1).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", str(tmp_path)):
         cifar100(tmp_path)
     strip = Image.fromarray(pixels.reshape(64, 32, 3))
     strip.save(tmp_path / "subset500.webp", lossless=True, exact=True)

@@ -14,7 +14,7 @@ ANY = object()
 @contextmanager
 def refused(
     argument: str,
-    code: str | None = None,
+    code: str,
     value: Any = ANY,
     kind: type[ArgumentError] = ArgumentError,
 ) -> Iterator[pytest.ExceptionInfo[ArgumentError]]:
@@ -22,7 +22,7 @@ def refused(
 
     Args:
         argument: that the error names.
-        code: of the error; None for any.
+        code: of the error.
         value: that the error has; by default any.
         kind: of the error.
     """
@@ -34,7 +34,7 @@ def refused(
         raise
     found = caught.value
     assert found.argument == argument, str(found)
-    assert code in (None, found.code), f"{found.code}: {found}"
+    assert found.code == code, f"{found.code}: {found}"
     assert value is ANY or value is found.value or _alike(found.value, value), str(found)
 
 

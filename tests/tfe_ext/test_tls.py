@@ -211,7 +211,7 @@ def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):
     from tfe_ext.players.tls.links import Links
 
     own, found = federation(tmp_path)
-    with refused("players", "value"):
+    with refused("players", "value", ["server2"]):
         Links(Local(own["server0"], found), {"server2": "127.0.0.1:1"}, 1, print)
     party = Member(
         name="server0", role="party", address="127.0.0.1:1", fingerprint=own["server0"].fingerprint

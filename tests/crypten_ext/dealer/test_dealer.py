@@ -345,11 +345,11 @@ def test_requests_survive_the_wire():
 
 
 @pytest.mark.parametrize(
-    ("request_", "name"),
-    [(("additive", "save", (1,), (1,), (), ()), "op"), (("secrets",), "kind")],
+    ("request_", "name", "value"),
+    [(("additive", "save", (1,), (1,), (), ()), "op", "save"), (("secrets",), "kind", "secrets")],
 )
-def test_nothing_else_can_be_asked_for(request_, name):
-    with refused(name, "choice"):
+def test_nothing_else_can_be_asked_for(request_, name, value):
+    with refused(name, "choice", value):
         recipe_of(Request.of(*request_))
     with refused("parameter", "type", value="Tensor"):
         Request.of("square", torch.ones(2))

@@ -73,7 +73,7 @@ def test_a_file_and_its_folder_are_for_the_owner_alone(tmp_path: Path):
         assert path.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     path.chmod(0o640)
-    with refused("material", "file"):
+    with refused("material", "file", f"{tmp_path}/new/party-2.material, which others may read"):
         Material(path)
 
 
@@ -85,7 +85,7 @@ def test_each_file_holds_a_third_of_the_corrections(tmp_path: Path):
 
 def test_existing_files_are_kept(tmp_path: Path):
     before = [path.read_bytes() for path in files(tmp_path)]
-    with refused("out", "file"):
+    with refused("out", "file", str(tmp_path / "party-0.material")):
         files(tmp_path)
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == before
 
@@ -191,7 +191,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path, rank: int, where: int):
 def test_a_file_cut_in_its_header_is_refused(tmp_path: Path, kept: int):
     path = files(tmp_path)[0]
     path.write_bytes(path.read_bytes()[:kept])
-    with refused("material", "file"):
+    with refused("material", "file", str(path)):
         Material(path)
 
 
@@ -209,7 +209,7 @@ def test_a_header_that_is_none_is_refused_by_one_error(tmp_path: Path, header: s
     path = files(tmp_path)[0]
     before = path.read_bytes()[:_HEADER_AT]
     path.write_bytes(before + LENGTH.pack(len(header)) + header.encode())
-    with refused("material", "file"):
+    with refused("material", "file", str(path)):
         Material(path)
 
 
@@ -238,7 +238,7 @@ def test_a_file_cut_among_its_frames_ends_the_run(tmp_path: Path):
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
-    with refused("material", "file"):
+    with refused("material", "file", str(tmp_path / "nowhere")):
         Material(tmp_path / "nowhere")
 
 

@@ -207,9 +207,9 @@ def test_malformed_terms_are_refused(message: bytes):
 def test_offers_and_weights_have_bounds():
     offer = Offer(rows=8, expected=8.0, noise_multiplier=1.0, steps=2)
     assert Offer.unpack(offer.pack()) == offer
-    for wrong in ({"rows": 0}, {"expected": -1.0}, {"noise_multiplier": 0.0}):
-        with refused(next(iter(wrong)), "range"):
-            Offer(**{**vars(offer), **wrong})
+    for name, value in (("rows", 0), ("expected", -1.0), ("noise_multiplier", 0.0)):
+        with refused(name, "range", value):
+            Offer(**{**vars(offer), name: value})
     encoded_layer(np.array([[240.0]]), np.array([320.0]), 16)
     for weight, bias in ((401.0, 0.0), (0.0, 401.0), (300.0, -300.0), (0.0, math.nan)):
         with refused("weights", "range"):

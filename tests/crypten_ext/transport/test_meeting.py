@@ -51,10 +51,10 @@ def test_a_party_s_rank_and_number_are_those_of_the_federation(place, tmp_path):
         meeting.local(2)
     with refused("rank", "value", value=2):
         Meeting(rank=2, rendezvous=place, key=tmp_path / "p1.pem").local(3)
-    with refused("key", "missing"):
+    with refused("key", "missing", None):
         Meeting(rank=1, rendezvous=place)
-    with refused("key", "conflict"):
+    with refused("key", "conflict", str(tmp_path / "p1.pem")):
         Meeting(rank=1, rendezvous="tcp://127.0.0.1:7000", key=tmp_path / "p1.pem")
     make("stranger", tmp_path / "stranger.pem")
-    with refused("key", "value"):
+    with refused("key", "value", str(tmp_path / "stranger.pem")):
         Meeting(rank=1, rendezvous=place, key=tmp_path / "stranger.pem").local(3)

@@ -126,7 +126,7 @@ def test_only_own_files_have_a_ledger_unless_one_is_named(owners, tmp_path):
 def test_ledgers_of_several_owners_are_several_files(tmp_path):
     same = [tmp_path / folder / "x.npz" for folder in "ab"]
     for given in (tmp_path / "one.json", tmp_path):
-        with refused("budget", "value"):
+        with refused("budget", "value", str(given)):
             ledgers_of(same, 2, given)
     assert ledgers_of([], 2, None) == [None, None]
 

@@ -85,7 +85,7 @@ def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
     command = (*command, "--sample-rate", 1, "--steps", 30, "--json", path)
     with refused("basis", "choice", value="draft"):
         run(*command)
-    with refused("label", "conflict"):
+    with refused("label", "conflict", "side"):
         run(*command, "--label", "side")
     text = re.sub("range = .*", "range = [-0.5, 0.5]", file.read_text())
     file.write_text(text.replace('basis = "draft"', 'basis = "data"'))
@@ -235,9 +235,9 @@ def test_parties_take_features_themselves_or_before(tmp_path):
 def test_one_party_turns_its_table_into_features(tmp_path):
     own = table(tmp_path / "own.csv", 3)
     common = ("features", "--records", own, "--out", tmp_path / "own.npz", "--features", "raw")
-    with refused("classes", "missing"):
+    with refused("classes", "missing", None):
         run(*common, "--label", "side")
-    with refused("labels", "data"):
+    with refused("labels", "data", "own.csv, record 1, column side"):
         run(*common, "--label", "side", "--classes", 3)
     run(*common, "--label", "side", "--class-names", "right,left", "--max-feature-norm", 0.5)
     with refused("max_feature_norm", "range", value=-1.0):

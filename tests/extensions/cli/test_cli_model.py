@@ -157,7 +157,7 @@ def test_held_out_are_those_of_the_training(tmp_path):
     np.testing.assert_array_equal(found.y, source.split.test_y)
     np.testing.assert_array_equal(found.x, bounded_rows(source.split.test_x))
     other = table(tmp_path / "other.csv", ["side", "c", "a"], [row[::-1] for row in rows])
-    with refused("records", "value"):
+    with refused("records", "value", "other.csv: c, a"):
         held_out_of(header, other, columns, given)
 
 

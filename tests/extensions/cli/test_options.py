@@ -74,7 +74,7 @@ def test_a_text_is_no_number(pair, text):
 def test_a_flag_takes_no_value(pair, text, form):
     command, leaf = pair
     assume("=" in form or not any(each.positional for each in command.leaves))
-    with refused(leaf.name, code="flag-value", kind=TypingError):
+    with refused(leaf.name, code="flag-value", kind=TypingError, value=None):
         command.run(form.format(leaf.typed, text).split())
 
 
@@ -84,7 +84,7 @@ def test_a_value_out_of_its_range_is_refused(pair, data):
     command, leaf = pair
     value = data.draw(values_of(leaf))
     assume(not leaf.rule.holds(value))
-    with refused(leaf.name, code=leaf.rule.code):
+    with refused(leaf.name, code=leaf.rule.code, value=value):
         command.run([f"{leaf.typed}={value}"])
 
 
@@ -111,7 +111,7 @@ def test_an_option_needs_a_value(pair, value):
 def test_what_is_no_option_is_told(command, text):
     flag = f"--{text}"
     assume(flag not in [leaf.typed for leaf in command.leaves] and flag != "--help")
-    with refused(flag, code="unknown-option", kind=TypingError):
+    with refused(flag, code="unknown-option", kind=TypingError, value=None):
         command.run([flag])
     if any(leaf.positional for leaf in command.leaves):
         return

@@ -98,12 +98,12 @@ def test_a_flag_that_may_be_unsaid_can_be_said_either_way(given, warm):
 def test_an_optional_dataclass_needs_the_field_without_a_default():
     assert called("--keep", "here")[1] == Kept(folder=Path("here"))
     assert called("--keep", "here", "--every", "3")[1] == Kept(folder=Path("here"), every=3)
-    with refused("every", code="needs"):
+    with refused("every", code="needs", value=3):
         called("--every", "3")
 
 
 def test_a_field_that_is_left_out_is_no_option():
-    with refused("--hidden", code="unknown-option", kind=TypingError):
+    with refused("--hidden", code="unknown-option", kind=TypingError, value=None):
         called("--hidden", "3")
 
 

@@ -162,7 +162,7 @@ def test_a_list_of_ones_own_has_residuals():
         *("Convolution", "Fork", "Turn", "Activation", "Convolution", "Join", "Linear")
     ]
     for wrong in ('[["residual", {"layers": []}]]', '[["residual", {}]]', '[["residual", 3]]'):
-        with refused("model", "value"):
+        with refused("model", "value", "layers:" + wrong):
             stages_of("layers:" + wrong, 36, 3)
 
 

@@ -156,7 +156,7 @@ def test_a_step_leaves_what_is_frozen_and_clips_what_is_trained(parts):
 
 
 def test_a_model_of_which_nothing_is_trained_is_refused():
-    with refused("stages", "value"):
+    with refused("stages", "value", "all frozen"):
         network().training([NONE] * 4)
     with refused("parts", "shape", value=2):
         network().training([NONE] * 2)

@@ -80,7 +80,8 @@ def test_a_chain_computes_what_it_says():
     [((4,), (), ()), ((4, 2), (relu(),), (True,)), ((4, 3, 2), (), (True, True))],
 )
 def test_parts_that_do_not_belong_together_are_refused(widths, activations, has_bias):
-    with refused("widths, activations, has_bias", "shape"):
+    sizes = (len(widths), len(activations), len(has_bias))
+    with refused("widths, activations, has_bias", "shape", sizes):
         Network.dense(widths=widths, activations=activations, has_bias=has_bias)
 
 
@@ -155,7 +156,7 @@ def test_rows_that_are_wrong_are_counted():
 @pytest.mark.parametrize("shape", [(4,), (3, 3), (4, 2)])
 def test_targets_of_another_shape_are_refused(shape):
     logits, targets = np.zeros((4, 3), np.int64), np.zeros(shape, np.int64)
-    with refused("targets", "shape"):
+    with refused("targets", "shape", shape):
         count_misses(ClearRing(F), logits, targets, ties="right")
 
 

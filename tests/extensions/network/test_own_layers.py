@@ -166,5 +166,5 @@ def test_all_layers_together_are_bounded_before_memory_is_taken(layers: Layers, 
 @pytest.mark.parametrize("model", ["lenet", "cnn"])
 def test_named_networks_take_images_up_to_a_size(model: str):
     assert ModelSpec.parse(model, 512 * 512, 2).network.widths[0] == 512 * 512
-    with refused("model", "value"):
+    with refused("model", "value", model):
         ModelSpec.parse(model, 513 * 513, 2).network  # noqa: B018

@@ -139,7 +139,7 @@ def test_of_two_classes_it_is_the_sigmoid_of_their_difference():
 def test_other_numbers_of_classes_are_refused(classes):
     with refused("classes", "range", value=classes):
         softmax(ClearRing(20), np.zeros((3, classes), dtype=np.int64))
-    with refused("classes", "range"):
+    with refused("classes", "range", classes):
         Network.dense(widths=(4, classes), activations=(), has_bias=(True,), loss="softmax")
 
 

@@ -255,12 +255,12 @@ def test_what_does_not_fit_an_image_is_refused_by_name(argument, options):
 
 
 def test_stages_that_do_not_fit_are_refused_by_name():
-    with refused("stages", "shape"):
+    with refused("stages", "shape", "rows of 12 values"):
         Sketch(12).convolution(2, 3)
-    with refused("stages", "value"):
+    with refused("stages", "value", ["Convolution"]):
         Network(stages=tuple(Sketch(grid()).convolution(2, 3).stages))
     first, second = Sketch(4).linear(3).stages[0], Sketch(5).linear(2).stages[0]
-    with refused("stages", "shape"):
+    with refused("stages", "shape", "Linear of 3 values before Linear of 5"):
         Network(stages=(first, second))
     with refused("padding", "range", value=2):
         Sketch(grid()).largest(2, padding=2)

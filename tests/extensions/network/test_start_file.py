@@ -46,7 +46,7 @@ def test_a_start_is_that_of_the_file_wherever_it_lies_and_whatever_else_is_in_it
 def test_other_texts_are_no_paths():
     assert [kept(text) for text in ("zero", "local")] == ["zero", "local"]
     for wrong in ("file:", "file:../../x", "model.pt"):
-        with refused("init", "choice"):
+        with refused("init", "choice", wrong):
             TrainConfig(private=False, init=wrong)
 
 
@@ -62,23 +62,23 @@ def test_other_texts_are_no_paths():
 )
 def test_files_of_no_weights_are_refused(tmp_path: Path, wrong: dict[str, np.ndarray]):
     write_private(tmp_path / "x.npz", **wrong)
-    with refused("init", "file"):
+    with refused("init", "file", str(tmp_path / "x.npz")):
         kept(str(tmp_path / "x.npz"))
-    with refused("init", "file"):
+    with refused("init", "file", str(tmp_path / "missing.npz")):
         kept(str(tmp_path / "missing.npz"))
 
 
 def test_weights_of_another_model_or_another_host_are_refused(tmp_path: Path, cache: Path):
     write_private(tmp_path / "a.npz", **arrays())
     init = kept(str(tmp_path / "a.npz"))
-    with refused("init", "shape"):
+    with refused("init", "shape", "those of shapes [(3, 4), (2, 3)]"):
         ModelSpec.parse("mlp:4", 4, 2).initial_parameters(init)
     (copy,) = (cache / "pea" / "starts").iterdir()
     copy.write_bytes((tmp_path / "a.npz").read_bytes()[:-40])
-    with refused("init", "file"):
+    with refused("init", "file", str(copy)):
         ModelSpec.parse("mlp:5", 4, 2).initial_parameters(init)
     copy.unlink()
-    with refused("init", "file"):
+    with refused("init", "file", init):
         ModelSpec.parse("mlp:5", 4, 2).initial_parameters(init)
 
 

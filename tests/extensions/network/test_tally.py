@@ -340,7 +340,7 @@ def test_that_bound_is_near_what_a_record_moves():
 
 def test_so_many_records_that_sums_leave_the_ring_are_refused():
     check_number(MOST_RECORDS // 3, 3)
-    with refused("held_out", "range"):
+    with refused("held_out", "range", MOST_RECORDS // 3 + 1):
         check_number(MOST_RECORDS // 3 + 1, 3)
     counts = np.zeros((BINS, GROUPS, 2), dtype=np.int64)
     counts[0, 0, 0] = counts[-1, -1, 1] = (MOST_RECORDS // 2) << F

@@ -148,7 +148,7 @@ def test_what_cannot_be_combined_is_refused(name, code, value):
 
 @pytest.mark.parametrize("name", ["raw+hashed", "backbone+backbone:resnet18", "backbones:one"])
 def test_weights_are_for_one_backbone(name, tmp_path):
-    with refused("weights", "conflict"):
+    with refused("weights", "conflict", str(tmp_path / "weights.pt")):
         find(name, tmp_path / "weights.pt")
 
 

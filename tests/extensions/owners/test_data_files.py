@@ -86,7 +86,7 @@ def test_a_file_without_rows_to_train_on_is_refused_and_none_need_be_held_out(pa
     if part == "test":
         assert (read(path).train_x.shape, read(path).test_x.shape) == ((4, 2), (0, 2))
         return
-    with refused("records", "data"):
+    with refused("records", "data", f"{tmp_path}/records.npz: train_x"):
         read(path)
 
 
@@ -100,10 +100,10 @@ def test_a_label_that_numbers_no_class_is_refused_unless_there_are_so_many(part,
         return write_private(tmp_path / name, **arrays | {f"{part}_y": y})
 
     bad, good = file("bad.npz", label), file("good.npz", LABELS - 1)
-    with refused("labels", "value"):
+    with refused("labels", "value", "one beyond all classes"):
         load_own([good, bad], 0)
     assert load_own([good], 0)[0].classes == LABELS
-    with refused("labels", "value"):
+    with refused("labels", "value", "one beyond all classes"):
         own_records(bad, Origin(), 9)
     if label == LABELS:
         assert own_records(bad, Origin(), 5000).classes == 5000
@@ -156,11 +156,11 @@ def test_a_damaged_mnist_file_is_named(mnist, kind):
 
 
 def test_mnist_files_that_are_missing_or_do_not_belong_together_are_refused(mnist, no_public_data):
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", None):
         load("mnist", None, 0)
     (mnist / TEST_IMAGES).write_bytes(gzip.compress(idx(np.zeros((4, 2, 3), np.uint8))))
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", str(mnist)):
         load("mnist", mnist, 0)
     (mnist / TEST_IMAGES).unlink()
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", str(mnist)):
         load("mnist", mnist, 0)

@@ -95,9 +95,9 @@ def test_a_damaged_batch_is_named(batches, damage):
 
 def test_the_pickled_version_of_cifar10_is_refused(tmp_path, no_public_data):
     (tmp_path / "cifar-10-batches-py").mkdir()
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", str(tmp_path)):
         load_raw("cifar10", tmp_path, 0)
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", None):
         load_raw("cifar10", None, 0)
 
 
@@ -115,7 +115,7 @@ def test_cifar10_is_read_from_strips(tmp_path):
     with refused("data_dir", "file", value="train_1.webp"):
         load_raw("cifar10", tmp_path, 0)
     (tmp_path / "train_1.webp").unlink()
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", str(tmp_path)):
         load_raw("cifar10", tmp_path, 0)
     (tmp_path / "labels.npz").write_bytes(b"nothing")
     with refused("data_dir", "file", value="labels.npz"):
@@ -166,10 +166,10 @@ def test_a_damaged_line_of_reviews_is_numbered(line, tmp_path):
     path = tmp_path / "imdb_reviews.jsonl.xz"
     lines = lzma.decompress(path.read_bytes()).decode()
     path.write_bytes(lzma.compress(f"{lines}\n{line}\n".encode()))
-    with refused("data_dir", "data"):
+    with refused("data_dir", "data", "imdb_reviews.jsonl.xz, line 5"):
         load_raw("imdb", tmp_path, 0)
     path.write_bytes(path.read_bytes()[:-20])
-    with refused("data_dir", "data"):
+    with refused("data_dir", "data", "imdb_reviews.jsonl.xz, line 5"):
         load_raw("imdb", tmp_path, 0)
 
 
@@ -182,7 +182,7 @@ def test_a_folder_without_reviews_is_refused(tmp_path, no_public_data):
         load_raw("imdb", tmp_path, 0)
     (tmp_path / "train" / "neg").mkdir()
     (tmp_path / "train" / "neg" / "0_1.txt").write_bytes(b"\xff\xfe")
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", str(tmp_path / "train/neg/0_1.txt")):
         load_raw("imdb", tmp_path, 0)
 
 
@@ -270,14 +270,14 @@ def test_columns_that_are_not_there_are_named(tmp_path):
     ):
         with refused(name, "choice", value=getattr(columns, name)):
             load_raw(f"csv:{path}", None, 0, columns=columns)
-    with refused("labels", "data") as caught:
+    with refused("labels", "data", "own.csv, record 4, column label") as caught:
         load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"), names=("cat", "dog"))
     assert "'ant'" not in str(caught.value)
     with refused("records", "file", value="nowhere.csv"):
         load_raw("csv:nowhere.csv", None, 0)
     latin = tmp_path / "latin.csv"
     latin.write_bytes("a,b\nÄ,1\n".encode("latin-1"))
-    with refused("records", "data"):
+    with refused("records", "data", "latin.csv, line 2, column 1"):
         load_raw(f"csv:{latin}", None, 0, columns=Columns(label="a"))
 
 
@@ -306,10 +306,10 @@ def test_parquet_is_read_like_csv(tmp_path):
         np.testing.assert_array_equal(value, getattr(theirs.split, name))
     values["weight"][3] = None
     parquet.write_table(pyarrow.table(values), path)
-    with refused("records", "data"):
+    with refused("records", "data", "own.parquet, record 4, column weight"):
         load_raw(f"parquet:{path}", None, 0, columns=columns)
     path.write_bytes(b"PAR1")
-    with refused("records", "file"):
+    with refused("records", "file", str(path)):
         load_raw(f"parquet:{path}", None, 0, columns=columns)
 
 
@@ -340,7 +340,7 @@ def test_files_of_several_owners_share_their_classes(tmp_path):
     assert {source.names for source in sources} == {("ant", "bee", "cat", "dog", "owl")}
     assert {source.classes for source in sources} == {5}
     narrow = table(tmp_path, "age,label\n1,owl\n2,bee\n3,owl\n", "narrow.csv")
-    with refused("records", "data"):
+    with refused("records", "data", "narrow.csv, which lacks column weight"):
         load_own([first, narrow], 0, columns=Columns(label="label"))
     arrays = write_records(small_split(), tmp_path / "own.npz")
     (source,) = load_own([arrays], 0)
@@ -445,7 +445,7 @@ def test_a_public_data_set_is_found_by_option_variable_or_cache(tmp_path, monkey
     def found(given: Path | None = None, *, download: bool = False) -> Path:
         return find_folder("mnist", given, download=download, files="its files")
 
-    with refused("data_dir", "file"):
+    with refused("data_dir", "file", None):
         found()
     assert found(download=True) == cached
     cached.mkdir(parents=True)

@@ -191,7 +191,7 @@ def test_an_extractor_that_is_none_is_named(name):
 
 
 def test_weights_are_for_a_backbone_only(tmp_path):
-    with refused("weights", "conflict"):
+    with refused("weights", "conflict", str(tmp_path / "weights.pt")):
         find("hashed", tmp_path / "weights.pt")
 
 
@@ -201,7 +201,7 @@ def test_weights_are_for_a_backbone_only(tmp_path):
     ids=["raw texts", "hashed images", "hashed table"],
 )
 def test_records_of_another_kind_are_refused(name, x):
-    with refused("features", "value"):
+    with refused("features", "value", name):
         extract(split(x), find(name))
 
 
@@ -326,7 +326,7 @@ def test_a_function_of_ones_own_is_kept_only_with_a_version(tmp_path):
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with refused("XDG_CACHE_HOME", "file"):
+    with refused("XDG_CACHE_HOME", "file", str(tmp_path / "file")):
         extract(split(TEXTS), find("hashed"), cache=Cache(tmp_path / "file"))
 
 

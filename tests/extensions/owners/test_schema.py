@@ -96,7 +96,7 @@ def test_columns_are_found_by_name_in_any_order(tmp_path):
     turned = {name: cells[name] for name in reversed(cells)} | {"note": cells["who"]}
     np.testing.assert_array_equal(encode_table(SCHEMA, turned).x, encode_table(SCHEMA, cells).x)
     del turned["land"]
-    with refused("records", "data"):
+    with refused("records", "data", "columns age, dose, ill, note, who"):
         encode_table(SCHEMA, turned)
 
 
@@ -110,7 +110,7 @@ def test_tables_without_a_schema_are_matched_by_name_too(tmp_path):
     for name, value in vars(ours.split).items():
         np.testing.assert_array_equal(value, getattr(theirs.split, name))
     other = table(tmp_path, "a,c,y\n1,10,0\n2,20,1\n3,30,0\n", "other.csv")
-    with refused("records", "data"):
+    with refused("records", "data", "other.csv, which lacks column b"):
         load_own([first, other], 3, columns=Columns(label="y"))
 
 
@@ -184,7 +184,7 @@ def test_a_person_is_one_however_its_identifier_is_written(identifiers):
 
 @pytest.mark.parametrize("value", [2.0**53, -1.1e17, "1.10101E+17", " 1e+17", "2.E+05"])
 def test_an_identifier_that_was_rounded_is_refused(value):
-    with refused("records", "data") as error:
+    with refused("records", "data", "record 2, column who") as error:
         units_of("a", value)
     assert "17" not in str(error.value)
 
@@ -219,7 +219,7 @@ BAD_VALUES = {
 def test_what_the_schema_refuses_is_named_without_its_value(case, tmp_path):
     old, new, place = BAD_VALUES[case]
     cells = read_cells(table(tmp_path, TEXT.replace(old, new)))
-    with refused("records", "data") as error:
+    with refused("records", "data", place) as error:
         encode_table(SCHEMA, cells)
     assert place in error.value.value
     assert not re.search("101|fifty|inf|maybe", str(error.value))
@@ -227,7 +227,7 @@ def test_what_the_schema_refuses_is_named_without_its_value(case, tmp_path):
 
 def test_categories_outside_are_refused_where_the_schema_says_so(tmp_path):
     strict = replace(SCHEMA, columns=(AGE, replace(LAND, outside="refuse"), DOSE))
-    with refused("records", "data"):
+    with refused("records", "data", "record 3, column land"):
         encode_table(strict, read_cells(table(tmp_path)))
 
 
@@ -238,7 +238,7 @@ def test_targets_of_a_regression_become_parts_of_their_range(tmp_path):
     assert encoded.y.tolist() == [0.25, 1.0, 1.0, 0.25]
     assert encoded.units is None
     narrow = replace(REGRESSION, target=Target(column="cost", range=(0.0, 100.0)))
-    with refused("records", "data"):
+    with refused("records", "data", "record 2, column cost"):
         encode_table(narrow, cells)
     clipped = replace(narrow, target=replace(narrow.target, outside="clip"))
     encoded = encode_table(clipped, cells)

@@ -133,5 +133,5 @@ def test_a_list_that_is_not_installed_is_named(module, monkeypatch):
 
 @pytest.mark.parametrize("argument", ["", "0", "-1", "x", "16385", "1.5"])
 def test_another_number_of_columns_is_refused(argument):
-    with refused("features", "range"):
+    with refused("features", "range", f"words:{argument}"):
         find(f"words:{argument}")

@@ -206,7 +206,7 @@ def test_overflow_is_the_smallest_epsilon_of_its_formula(overflow):
 
 @pytest.mark.parametrize("overflow", [4e-6, 5.1e-6, 0.3])
 def test_impossible_overflow_is_refused(overflow):
-    with refused("overflow_probability", "range") as error:
+    with refused("overflow_probability", "range", overflow) as error:
         epsilon(**RUN, delta=DELTA, overflow_probability=overflow)
     assert error.value.argument == "overflow_probability"
 

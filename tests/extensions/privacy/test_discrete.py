@@ -142,5 +142,5 @@ def test_a_million_values_take_little_more_memory_than_themselves():
 
 @pytest.mark.parametrize("scale", [1e-9, 0.12])
 def test_a_scale_without_a_table_is_refused(scale):
-    with refused("scale", "range"):
+    with refused("scale", "range", scale):
         discrete_gaussian(scale, (3,))

@@ -182,5 +182,5 @@ def test_draws_have_the_distribution_and_a_wrong_scale_is_found(scale: float):
 
 @pytest.mark.parametrize("scale", [0.0, 1e-9, 0.12, -1.0, math.nan, math.inf, 2.0**60])
 def test_a_scale_without_a_table_is_refused(scale: float):
-    with refused("scale", "range"):
+    with refused("scale", "range", scale):
         digits(scale)

@@ -200,7 +200,7 @@ def test_accountants_that_know_nothing_of_replaced_records_say_so():
     with refused("accountant", "value", value="rdp"):
         epsilon(noise_multiplier=1.0, accountant="rdp", **run)
     for calibration in ("rdp", "paper"):
-        with refused("calibration", "value"):
+        with refused("calibration", "value", calibration):
             calibrate_noise(epsilon=1.0, calibration=calibration, **run)
 
 

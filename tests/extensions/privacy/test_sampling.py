@@ -167,36 +167,36 @@ def test_labels_may_be_integers_or_targets(labels, targets):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_missing_features_are_named_with_their_place(bad):
-    with refused("features", "data") as caught:
+    with refused("features", "data", "row 2, column 1") as caught:
         check_records([[1, 1], [2, 2], [3, bad], [bad, 4]], [0, 0, 0, 0], **GOOD)
     assert caught.value.argument == "features"
 
 
 def test_a_row_beyond_the_bound_is_named():
-    with refused("features", "data"):
+    with refused("features", "data", "row 1"):
         check_records([[5.0, 0.0], [0.0, 5.01], [0.0, 5.005]], [0, 0, 0], **GOOD)
 
 
 def test_a_bound_that_is_none_refuses_every_row():
-    with refused("features", "data"):
+    with refused("features", "data", "row 0"):
         check_records([[1.0]], [0], frac_bits=16, classes=3, max_feature_norm=math.nan)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 0), (2, 2, 2)])
 def test_features_of_another_shape_are_refused(shape):
-    with refused("features", "shape"):
+    with refused("features", "shape", shape):
         check_records(np.ones(shape), [0, 1], **GOOD)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (2, 4), (2, 3, 1)])
 def test_labels_of_another_shape_are_refused(shape):
-    with refused("labels", "shape"):
+    with refused("labels", "shape", shape):
         check_records([[1.0], [2.0]], np.zeros(shape), **GOOD)
 
 
 @pytest.mark.parametrize("bad", [3, -1, 0.5, math.nan, math.inf, 1e300, "cat", None])
 def test_the_record_of_a_label_that_is_no_class_is_named_and_never_the_label(bad):
-    with refused("labels", "data") as caught:
+    with refused("labels", "data", "row 0") as caught:
         check_records([[1.0]], [bad], **GOOD)
     assert repr(bad) not in str(caught.value).removesuffix("an integer in 0..2.")
 
@@ -210,7 +210,7 @@ def test_labels_are_checked_without_a_list_of_all_classes(kind):
     "bad", [-0.1, 1.1, math.nextafter(0.0, -1.0), math.nextafter(1.0, 2.0), math.nan, math.inf]
 )
 def test_targets_outside_their_range_are_refused(bad):
-    with refused("labels", "data"):
+    with refused("labels", "data", "targets"):
         check_records([[1.0]], [[0.0, bad, 0.0]], **GOOD)
 
 
@@ -243,7 +243,7 @@ def test_a_value_in_a_late_block_is_named_with_its_place(bad, code, told):
         check_records(x, y, **GOOD)
     assert "norm 6" not in str(caught.value)
     y[39_999] = 3
-    with refused("labels", "data"):
+    with refused("labels", "data", "row 39999"):
         check_records(np.zeros(SEVERAL_BLOCKS), y, **GOOD)
 
 

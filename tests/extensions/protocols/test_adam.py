@@ -202,19 +202,12 @@ def test_epsilon_is_that_of_the_sums():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"beta1": 1.0}, "beta1"),
-        ({"beta2": 0.25}, "beta2"),
-        ({"adam_floor": 2.0}, "adam_floor"),
-        ({"eps": 0.0}, "eps"),
-        ({"momentum": math.nan}, "momentum"),
-    ],
-    ids=str,
+    ("name", "value"),
+    [("beta1", 1.0), ("beta2", 0.25), ("adam_floor", 2.0), ("eps", 0.0), ("momentum", math.nan)],
 )
-def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str):
-    with refused(message, "range"):
-        ScriptTraining(noise_multiplier=1.0, **options)
+def test_settings_out_of_range_are_refused(name: str, value: float):
+    with refused(name, "range", value):
+        ScriptTraining(noise_multiplier=1.0, **{name: value})  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_the_ring_is_refused():

@@ -141,7 +141,7 @@ def test_a_plan_that_cannot_keep_its_promise_is_refused(argument, code, value, o
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 2.0**20 + 1])
 def test_norm_bounds_of_a_layer_are_checked(name, bad):
     norms = {"input_norm": 1.0, "delta_norm": 1.0, name: bad}
-    with refused(name, "range"):
+    with refused(name, "range", bad):
         LayerShape(in_features=2, out_features=2, has_bias=True, **norms)
 
 

@@ -77,5 +77,5 @@ def test_integers_of_any_size_are_told_from_a_start(bits):
 
 def test_layers_beyond_their_part_are_named():
     check_start({"0": 1}, 400.0)
-    with refused("model", "range"):
+    with refused("model", "range", "with 1, 2 of a larger norm"):
         check_start({"0": 1, "1": 0, "2": -2}, 400.0)

@@ -366,7 +366,7 @@ def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
 def test_a_model_whose_activations_are_not_known_is_refused():
     relu = nn.ReLU()
     model = nn.Sequential(nn.Linear(5, 4), relu, nn.Linear(4, 3), relu, nn.Linear(3, 2))
-    with refused("model", "value"):
+    with refused("model", "value", "3 layers with ['ReLU']"):
         initialize_encrypted(model, [], 1)
 
 
@@ -467,10 +467,10 @@ def test_protocol_4_refuses_what_it_cannot_compare():
     start = [(encode(np.zeros((3, 5)), 20), encode(np.zeros(3), 20))]
     with refused("strategy", "choice", value="best"):
         initialize(ring, "best", one, [1, 1], start=start)
-    with refused("held_out", "missing"):
+    with refused("held_out", "missing", None):
         initialize(ring, "local", one, [1, 1], start=start)
     for wrong in ([1], [1, 0]):
-        with refused("records", "value"):
+        with refused("records", "value", wrong):
             initialize(ring, "local-average", one, wrong, start=start)
     with refused("weighting", "choice", value="loud"):
         initialize(ring, "local", one, [1, 1], start=start, weighting="loud")

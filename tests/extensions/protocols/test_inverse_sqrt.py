@@ -149,7 +149,7 @@ def test_other_degrees_are_refused(degree):
 
 @pytest.mark.parametrize("frac_bits", [7, 25, 0, -1])
 def test_other_fractional_bits_are_refused(frac_bits):
-    with refused("frac_bits", "range"):
+    with refused("frac_bits", "range", frac_bits):
         InverseSqrtPlan(frac_bits=frac_bits)
 
 

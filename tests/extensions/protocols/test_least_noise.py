@@ -149,7 +149,7 @@ def test_noise_that_all_parties_can_bear_together_is_drawn(parties, colluders):
     options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
     add_gaussian_noise(ring, zeros, math.nextafter(most, 0.0), **options)
     for wider in (most, 2 * most, 1e300):
-        with refused("sigma", "value"):
+        with refused("sigma", "value", wider):
             add_gaussian_noise(ring, zeros, wider, **options)
 
 
@@ -160,5 +160,5 @@ def test_a_noised_count_is_refused_beyond_the_same_bounds():
     TrainConfig(evaluate="noisy", count_noise=math.nextafter(most, 0.0), **settings)
     for count_noise in (0.1, most, 1e300):
         TrainConfig(evaluate="mpc", count_noise=count_noise, **settings)
-        with refused("count_noise", "value"):
+        with refused("count_noise", "value", count_noise):
             TrainConfig(evaluate="noisy", count_noise=count_noise, **settings)

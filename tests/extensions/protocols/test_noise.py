@@ -168,7 +168,7 @@ def test_scale_zero_and_no_elements_are_zeros():
 
 @pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, 2.0**SAFE_BITS / TAIL])
 def test_unusable_scales_are_refused(scale):
-    with refused("scale", "range"):
+    with refused("scale", "range", scale):
         discrete_gaussian(scale, (1,))
 
 

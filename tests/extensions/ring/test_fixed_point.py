@@ -55,9 +55,8 @@ def test_shapes_and_types_are_kept(shape):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_non_finite_values_are_named(bad):
-    with refused("features", "range") as caught:
+    with refused("features", "range", bad):
         encode([[0.0, 1.0], [bad, 2.0]], 16, name="features")
-    assert repr(caught.value.value) == repr(bad)
 
 
 @pytest.mark.parametrize("frac_bits", [8, 16, 20, 24])
@@ -66,7 +65,7 @@ def test_the_range_ends_below_2_to_the_62(frac_bits, sign):
     limit = 2.0 ** (SAFE_BITS - frac_bits)
     largest = sign * math.nextafter(limit, 0.0)
     assert decode(encode([largest], frac_bits), frac_bits)[0] == largest
-    with refused("values", "range") as caught:
+    with refused("values", "range", "a number that is too large") as caught:
         encode([1.0, sign * limit, 0.0], frac_bits)
     assert caught.value.argument == "values"
     assert str(caught.value.rule).startswith("below 2^")
@@ -104,5 +103,5 @@ def test_usable_fractional_bits_are_returned(frac_bits):
 
 @pytest.mark.parametrize("frac_bits", [-1, 0, 7, 25, 64])
 def test_other_fractional_bits_are_refused(frac_bits):
-    with refused("frac_bits", "range"):
+    with refused("frac_bits", "range", frac_bits):
         check_frac_bits(frac_bits)

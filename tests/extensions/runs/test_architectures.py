@@ -39,7 +39,7 @@ def test_a_file_holds_an_architecture_and_says_what_training_says(kind: str, tmp
 
 def test_no_file_names_code_that_is_run():
     text = model_of("lenet").header.to_json().replace('"lenet"', '"os:abort"')
-    with refused("header", "file"):
+    with refused("header", "file", "another one"):
         Header.of_json(text)
 
 

@@ -87,7 +87,8 @@ def test_runs_for_records_and_for_persons_are_not_added_up(tmp_path):
     path = tmp_path / "own.budget.json"
     run([path, None])
     persons = {"facts": {"schema unit": {"column": "patient", "rows": 1}}}
-    with refused("budget", "value"):
+    mixed = f"a run for each person of column patient, after runs for each record in {path}"
+    with refused("budget", "value", mixed):
         run([path, None], **persons)
     assert len(read(path).entries) == 1
     other = tmp_path / "persons.budget.json"
@@ -140,7 +141,7 @@ def test_a_first_run_may_take_the_whole_cap_and_a_second_is_refused():
     one = Account(cap=Cap(epsilon=alone, delta=DELTA)).with_entry(entry("a"), "here")
     assert one.left() == 0.0
     for weak in (1e3, 1e6):
-        with refused("budget", "range"):
+        with refused("budget", "range", "epsilon 1.174 in here with this run, 0.9264 without"):
             one.with_entry(entry("b", ledger=ledger(weak)), "here")
 
 
@@ -150,7 +151,7 @@ def test_runs_are_let_in_until_the_cap_and_never_beyond():
     limited = Account(cap=Cap(epsilon=4.0, delta=DELTA))
     for number in range(fitting):
         limited = limited.with_entry(entry(str(number)), "here")
-    with refused("budget", "range"):
+    with refused("budget", "range", "epsilon 4.057 in here with this run, 3.807 without"):
         limited.with_entry(entry("one more"), "here")
     assert 0.0 < limited.left() < limited.entries[0].epsilon(DELTA)
 
@@ -158,13 +159,13 @@ def test_runs_are_let_in_until_the_cap_and_never_beyond():
 @pytest.mark.parametrize("noise", [0.0, 1e-4])
 def test_what_is_not_private_is_infinite_and_refused(noise):
     limited = Account(cap=Cap(epsilon=1e6, delta=DELTA))
-    with refused("budget", "range"):
+    with refused("budget", "range", "epsilon inf in here with this run, 0 without"):
         limited.with_entry(entry("a", ledger=ledger(noise)), "here")
 
 
 def test_an_exact_count_is_refused_unless_the_cap_is_for_training_alone():
     exact, cap = entry("a", exact=True), Cap(epsilon=10.0, delta=DELTA)
-    with refused("evaluate", "value"):
+    with refused("evaluate", "value", "an exact use of held-out records"):
         Account(cap=cap).with_entry(exact, "here")
     trained = Account(cap=replace(cap, except_held_out=True)).with_entry(exact, "here")
     assert len(trained.entries) == 1
@@ -322,7 +323,7 @@ NO_LEDGERS = [
 def test_a_damaged_ledger_is_refused_and_not_overwritten(tmp_path, damage):
     path = tmp_path / "a.budget.json"
     path.write_bytes(damage)
-    with refused("budget", "file"):
+    with refused("budget", "file", str(path)):
         update(path, lambda before: replace(before, cap=None))
     assert path.read_bytes() == damage
 
@@ -370,7 +371,9 @@ def test_a_run_that_its_owner_freed_meanwhile_is_entered_again_or_refused(tmp_pa
     (found,) = read(path).entries
     assert found.spent
     update(path, lambda account: Account(cap=Cap(epsilon=0.01, delta=DELTA)))
-    with refused("budget", "range"):
+    with refused(
+        "budget", "range", f"epsilon 0.9264 in {tmp_path}/a.budget.json with this run, 0 without"
+    ):
         run.spend()
     assert read(path).entries == ()
 
@@ -378,7 +381,9 @@ def test_a_run_that_its_owner_freed_meanwhile_is_entered_again_or_refused(tmp_pa
 def test_an_owner_who_refuses_leaves_no_trace_in_the_ledgers_of_the_others(tmp_path):
     paths: list[Path | None] = [tmp_path / f"{rank}.budget.json" for rank in range(2)]
     update(paths[1], lambda before: replace(before, cap=Cap(epsilon=0.01, delta=DELTA)))
-    with refused("budget", "range"):
+    with refused(
+        "budget", "range", f"epsilon 1.216 in {tmp_path}/1.budget.json with this run, 0 without"
+    ):
         run(paths)
     assert read(paths[0]).entries == read(paths[1]).entries == ()
 
@@ -417,7 +422,7 @@ def test_a_run_that_fails_before_anything_is_opened_is_taken_out_again(tmp_path)
 
 def test_a_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path):
     (tmp_path / "file").touch()
-    with refused("budget", "file"):
+    with refused("budget", "file", str(tmp_path / "file/a.budget.json")):
         run([tmp_path / "file" / "a.budget.json", None])
 
 

@@ -77,7 +77,7 @@ def test_every_continuation_has_what_was_charged_last(tmp_path):
 
 def test_a_run_that_was_charged_before_its_first_checkpoint_begins_anew(tmp_path):
     Run(tmp_path / "run", resume=False).charge("1 step, 1 count")
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(tmp_path / "run")):
         Run(tmp_path / "run", resume=False)
     run = Run(tmp_path / "run", resume=True)
     assert (run.base, run.spent) == (None, {"ledger": "1 step, 1 count"})
@@ -113,7 +113,7 @@ def test_a_copy_that_lacks_a_charge_is_refused(tmp_path):
         with refused("checkpoint", "file"):
             Run(tmp_path / name, resume=True)
     (tmp_path / "run" / "party-1.charges").unlink()
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", f"{tmp_path}/run, without all that its run has opened"):
         Run(tmp_path / "run", resume=True)
 
 

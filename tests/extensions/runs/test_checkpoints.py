@@ -151,7 +151,7 @@ def test_without_a_seed_noise_after_resuming_is_fresh(parts, tmp_path):
     report = run(parts, tmp_path / "a", resume=True, insecure_seed=None)
     assert report["resumed_from"] == [5, 10]
     assert report["epsilon"] == run(parts, None, insecure_seed=None)["epsilon"]
-    with refused("checkpoint", "value"):
+    with refused("checkpoint", "value", f"{tmp_path}/b, of a run that was finished"):
         run(parts, tmp_path / "b", resume=True, insecure_seed=None)
 
 
@@ -176,9 +176,9 @@ def test_a_finished_run_leaves_no_shares_and_is_not_resumed(parts, tmp_path):
     folder = tmp_path / "kept"
     run(parts, folder)
     assert names(folder) == ["party-0-opened.npz", "party-0-result.json", "party-0.finished"]
-    with refused("checkpoint", "value"):
+    with refused("checkpoint", "value", f"{tmp_path}/kept, of a run that was finished"):
         run(parts, folder, resume=True)
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(folder)):
         run(parts, folder)
 
 
@@ -210,7 +210,7 @@ def test_records_of_another_size_are_named(parts, tmp_path):
 def test_a_state_folder_that_cannot_be_written_is_missed_at_once(parts, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with refused("XDG_STATE_HOME", "file"):
+    with refused("XDG_STATE_HOME", "file", str(tmp_path / "file/pea")):
         run(parts, tmp_path / "kept", cut=1)
 
 
@@ -218,13 +218,13 @@ def test_options_are_checked(parts, tmp_path):
     with refused("checkpoint_every", "range", value=0):
         CheckpointOptions(folder=tmp_path, every=0)
     (tmp_path / "file").touch()
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(tmp_path / "file/kept")):
         run(parts, tmp_path / "file" / "kept")
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(tmp_path)):
         run(parts, tmp_path, resume=True)
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "kept", cut=1)
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(tmp_path / "kept")):
         run(parts, tmp_path / "kept")
 
 
@@ -296,7 +296,7 @@ def test_an_older_step_of_an_unfinished_run_may_be_continued_but_not_once_it_is_
     for path in (tmp_path / "0").iterdir():
         path.unlink()
     old.write_bytes(kept)
-    with refused("checkpoint", "value"):
+    with refused("checkpoint", "value", f"{tmp_path}/0, of a run that was finished"):
         begun(tmp_path, resume=True)
 
 
@@ -317,7 +317,7 @@ def test_a_damaged_file_is_named(tmp_path, how):
     for one in parties:
         write(one, 0, 1)
     damage(tmp_path / "1" / "party-1-step-0.checkpoint", how)
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(tmp_path / "1/party-1-step-0.checkpoint")):
         begun(tmp_path, resume=True)
 
 
@@ -349,7 +349,7 @@ def test_another_partys_file_is_refused(tmp_path):
         write(one, 0, 1)
     stolen = (tmp_path / "1" / "party-1-step-0.checkpoint").read_bytes()
     (tmp_path / "2" / "party-2-step-0.checkpoint").write_bytes(stolen)
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", f"{tmp_path}/2/party-2-step-0.checkpoint of party 1"):
         begun(tmp_path, resume=True)
 
 
@@ -384,13 +384,13 @@ def test_a_mixture_of_two_runs_is_refused(tmp_path):
     (tmp_path / "a" / "2" / "party-2-step-0.checkpoint").write_bytes(
         (tmp_path / "b" / "2" / "party-2-step-0.checkpoint").read_bytes()
     )
-    with refused("checkpoint", "value"):
+    with refused("checkpoint", "value", "of one run at party 0, of another at party 2"):
         begun(tmp_path / "a", resume=True)
     write(parties[0], 2, 1)
     (tmp_path / "a" / "0" / "party-0-step-2.checkpoint").write_bytes(
         (tmp_path / "b" / "0" / "party-0-step-2.checkpoint").read_bytes()
     )
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", f"{tmp_path}/a/0, of several runs"):
         begun(tmp_path / "a", resume=True)
 
 

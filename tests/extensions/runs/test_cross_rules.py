@@ -123,7 +123,8 @@ def test_a_run_that_breaks_one_rule_is_refused_by_it(number, broken):
     field, settings, code = (*broken, "conflict")[:3]
     config = Unchecked(**{**USUAL, **settings})
     assert [i for i, rule in enumerate(RULES) if rule.broken(config) is not None] == [number]
-    with refused(field, code) as caught:
+    values = tuple(getattr(config, name) for name in field.split(", "))
+    with refused(field, code, values if len(values) > 1 else values[0]) as caught:
         TrainConfig(**{**USUAL, **settings})
     assert caught.value.hint == RULES[number].why
 

@@ -92,7 +92,7 @@ def test_settings_of_a_run_that_cannot_be_are_refused(run):
 
 @pytest.mark.parametrize("widths", [(0, 3), (3, 0), (1 << 25, 3), (3, 1 << 17), (3, 1 << 60, 2)])
 def test_a_model_has_widths_that_are_bounded(widths):
-    with refused("widths", "range"):
+    with refused("widths", "range", widths):
         ModelSpec(widths=widths)
 
 

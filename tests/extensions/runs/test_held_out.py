@@ -156,7 +156,7 @@ def test_so_many_records_that_sums_leave_the_ring_are_refused_before_they_are_sh
     many = MOST_RECORDS // PARTIES + 1
     x = np.broadcast_to(np.zeros(FEATURES), (many, FEATURES))
     y = np.broadcast_to(np.int64(0), (many,))
-    with refused("held_out", "range"):
+    with refused("held_out", "range", many):
         held_out_records(x, y, CONFIG)
 
 

@@ -215,7 +215,7 @@ def test_it_is_read_as_it_was_written():
     ],
 )
 def test_what_is_no_manifest_is_refused(change: Callable[[bytes], bytes]):
-    with refused("manifest", "value"):
+    with refused("manifest", "value", "unreadable at party 2"):
         Manifest.from_bytes(change(manifest().to_bytes()), 2)
 
 
@@ -248,7 +248,7 @@ def test_a_recipe_travels_with_the_records(tmp_path):
     np.testing.assert_array_equal(read.train_x, part().train_x)
     with (tmp_path / "odd.npz").open("wb") as file:
         np.savez(file, recipe="no JSON", **{n: getattr(part(), n) for n in ARRAYS})
-    with refused("records", "file"):
+    with refused("records", "file", str(tmp_path / "odd.npz")):
         read_party_file(tmp_path / "odd.npz")
     plain = write_records(replace(part(), recipe={}), tmp_path / "plain.npz")
     assert read_party_file(plain).recipe == {}

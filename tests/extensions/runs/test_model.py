@@ -116,7 +116,7 @@ def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path)
     for change in damaged.values():
         kept = {name: value for name, value in (arrays | change).items() if value is not None}
         np.savez(tmp_path / "model.npz", **kept)
-        with refused("model", "file"):
+        with refused("model", "file", str(tmp_path / "model.npz")):
             read_opened(tmp_path / "model.npz")
 
 
@@ -157,7 +157,7 @@ def test_activations_are_capped():
 
 
 def test_records_of_another_width_are_refused():
-    with refused("records", "shape"):
+    with refused("records", "shape", "11 features a record"):
         logits_of(model_of(), records(11))
 
 
@@ -273,7 +273,7 @@ def test_a_format_and_its_suffix_are_checked_first(tmp_path):
     with refused("to", "choice", value="pickle"):
         export(model_of(), "pickle", tmp_path / "model.pkl")
     for name in FORMATS:
-        with refused("out", "file"):
+        with refused("out", "file", str(tmp_path / "model.bin")):
             export(model_of(), name, tmp_path / "model.bin")
     assert [*tmp_path.iterdir()] == []
 

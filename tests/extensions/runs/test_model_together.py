@@ -165,7 +165,7 @@ def test_shares_of_two_saves_or_models_are_refused_everywhere():
 
 def test_a_share_of_another_party_is_refused():
     one = shared(small())
-    with refused("shares", "file"):
+    with refused("shares", "file", "party 0's, at party 1"):
         perform(
             host(), Request(task="open"), [Own(shared=each) for each in (one[0], one[0], one[2])]
         )
@@ -264,7 +264,7 @@ def test_a_cap_refuses_an_exact_count_before_anything_is_opened(tmp_path):
     own = [Own(shared=each) for each in shared(model)]
     own[0] = replace(own[0], x=x, y=np.zeros(40, dtype=np.int64), ledger=path)
     ours = host()
-    with refused("evaluate", "value"):
+    with refused("evaluate", "value", "an exact use of held-out records"):
         perform(ours, Request(task="evaluate"), own)
     assert not hasattr(ours, "seen")
     assert read(path).entries == ()
@@ -337,7 +337,7 @@ def test_an_opening_is_noted_beside_records_alone(tmp_path, monkeypatch, name):
 def test_a_second_model_of_a_save_is_not_opened():
     perform(host(), Request(task="open"), [Own(shared=each) for each in shared(small())])
     ours = host()
-    with refused("shares", "value"):
+    with refused("shares", "value", "of a save of which another model was opened before"):
         perform(
             ours, Request(task="open"), [Own(shared=each) for each in shared(small("logistic"))]
         )
@@ -361,7 +361,7 @@ def test_a_release_otherwise_is_refused(tmp_path):
     fine = [Own(shared=each) for each in shared(small(), run="run", release="this")]
     perform(host(), Request(task="open"), fine)
     other = [Own(shared=each) for each in shared(small(), (7, 8, 9), run="run", release="other")]
-    with refused("shares", "value"):
+    with refused("shares", "value", "of a continuation of the run that was not released"):
         perform(host(), Request(task="open"), other)
 
 

@@ -341,5 +341,5 @@ def test_ledgers_foresee_what_hidden_steps_cost():
 
 def test_statistics_have_one_step():
     config = TrainConfig(method="statistics", loss="least-squares", epsilon=2.0, delta=1e-5)
-    with refused("steps, sample_rate", "choice"):
+    with refused("steps, sample_rate", "choice", (120, 0.1)):
         config.resolved()

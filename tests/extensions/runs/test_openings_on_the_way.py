@@ -149,13 +149,13 @@ def test_a_damaged_or_foreign_file_and_a_new_run_beside_it_are_refused(parts, tm
     keep.resume()
     summed(host, keep, "one")
     _, new = keeping(parts, folder, resume=False)
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(folder)):
         new.resume()
     path = folder / "party-0-one.opening"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     _, damaged = keeping(parts, folder, resume=True)
-    with refused("checkpoint", "file"):
+    with refused("checkpoint", "file", str(path)):
         damaged.resume()
 
 

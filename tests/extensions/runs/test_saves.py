@@ -68,10 +68,10 @@ def test_a_run_that_goes_on_may_replace_its_own_shares_alone(parts, tmp_path):
         write_shares(folder / f"party-{one.rank}.npz", one)
     check_free(folder, resumed)
     for options in (None, begun):
-        with refused("save", "file"):
+        with refused("save", "file", str(folder)):
             check_free(folder, options)
     write_shares(folder / "party-2.npz", shared(small(), run="another")[2])
-    with refused("save", "file"):
+    with refused("save", "file", str(folder)):
         check_free(folder, resumed)
 
 
@@ -84,7 +84,7 @@ def test_the_folder_of_a_finished_run_has_its_name(parts, tmp_path):
 @pytest.mark.parametrize("name", ["model.npz", "party-0.npz"])
 def test_models_and_records_are_not_replaced(tmp_path, name):
     np.savez(tmp_path / name, train_x=np.zeros(3))
-    with refused("save", "file"):
+    with refused("save", "file", str(tmp_path)):
         check_free(tmp_path, None)
 
 

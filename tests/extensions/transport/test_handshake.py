@@ -99,10 +99,10 @@ def test_a_key_is_private_and_shown_by_nothing(tmp_path, capsys):
     secret = (tmp_path / "p0.pem").read_text().splitlines()[1]
     assert secret not in repr(found)
     (tmp_path / "p0.pem").chmod(0o640)
-    with refused("key", "file") as raised:
+    with refused("key", "file", str(tmp_path / "p0.pem")) as raised:
         Identity.read(tmp_path / "p0.pem")
     assert secret not in str(raised.value)
-    with refused("out", "file"):
+    with refused("out", "file", str(tmp_path / "p0.pem")):
         make("p0", tmp_path / "p0.pem")
 
 
@@ -176,7 +176,7 @@ def test_a_wrong_certificate_is_refused_at_both_ends(two, tmp_path):
     renewed = Federation(
         [federation.members[0], replace(federation.members[1], fingerprint=new.fingerprint)]
     )
-    with refused("key", "value"):
+    with refused("key", "value", str(tmp_path / "again/p1.pem")):
         Local(new, federation)
     liar = Local(new, renewed)
     object.__setattr__(liar, "federation", federation)

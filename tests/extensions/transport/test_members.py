@@ -64,7 +64,7 @@ def test_an_address_is_a_host_and_a_port(text, found):
     ],
 )
 def test_a_text_that_no_host_can_have_is_no_address(text):
-    with refused("address", "value"):
+    with refused("address", "value", text):
         member("p0", text, MARKS[0])
 
 
@@ -96,7 +96,7 @@ def test_a_member_is_at_any_other(host):
     ],
 )
 def test_an_address_is_of_one_member_however_it_is_written(one, other):
-    with refused("address", "value"):
+    with refused("address", "value", other):
         Federation([member("p0", one, MARKS[0]), member("p1", other, MARKS[1])])
 
 
@@ -174,7 +174,7 @@ def test_a_caller_that_meets_itself_goes_on_calling(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf"), 1e300, 36501])
 def test_a_certificate_ends_within_a_hundred_years(tmp_path, days):
-    with refused("days", "range"):
+    with refused("days", "range", days):
         make("p0", tmp_path / "p0.pem", days)
     assert not (tmp_path / "p0.pem").exists()
 
@@ -205,7 +205,7 @@ def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked(tmp_path):
     certificate = plain.read_text().partition("-----BEGIN CERTIFICATE")
     locked.touch(mode=0o600)
     locked.write_text(made.stdout.decode() + "".join(certificate[1:]))
-    with refused("key", "file"):
+    with refused("key", "file", str(locked)):
         Identity.read(locked)
 
 

@@ -149,7 +149,7 @@ def test_arguments_out_of_range_are_refused():
         fl.SparseGraph(against="nobody")  # type: ignore[arg-type]
     for name in ("corrupt", "dropping"):
         for value in (-0.1, 0.5, math.nan):
-            with refused(name, "range"):
+            with refused(name, "range", value):
                 fl.SparseGraph(**{name: value})
     with refused("dropping", "range", value=0.4):
         degree(1000, 0.1, 0.4)

@@ -137,7 +137,7 @@ def test_grid_and_range_that_do_not_carry_the_noise_are_refused():
 @pytest.mark.parametrize("name", ["noise_multiplier", "clip"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_arguments_out_of_range_are_refused(name, value):
-    with refused(name, "range"):
+    with refused(name, "range", value):
         fl.DistributedDP(**{"noise_multiplier": 1.0, "clip": 1.0, name: value})
 
 
@@ -154,7 +154,7 @@ def test_what_clients_send_is_carried_exactly_and_nothing_wraps():
 @pytest.mark.parametrize("clip", [1e-300, 1e-15])
 def test_a_norm_for_which_no_grid_is_fine_enough_is_refused_with_one_for_which_it_is(clip):
     fine = masked(fixed_point=fl.FixedPoint(frac_bits=54, clip=16.0))
-    with refused("clip", "range") as found:
+    with refused("clip", "range", clip) as found:
         run(aggregator=fine, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=clip))
     least = float(str(found.value).split("at least ")[1].split(",")[0])
     made = run(aggregator=fine, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=1.05 * least))

@@ -124,7 +124,7 @@ def test_discrete_laplace_has_its_distribution():
     assert histogram_p_value(counts, [*wrong_chances, rest, rest]) < ALARM
     assert not discrete_laplace(0.0, (3,)).any()
     for scale in (-1.0, math.nan, 2.0**62 / LAPLACE_TAIL):
-        with refused("scale", "range"):
+        with refused("scale", "range", scale):
             discrete_laplace(scale, (3,))
 
 
@@ -357,7 +357,7 @@ def test_adaptive_run_goes_on_from_its_clip_and_ledger(tmp_path):
 
 def test_no_rate_and_no_noise_takes_the_clipping_norm_out_of_double_precision():
     for lr in (1e6, 10.1, math.inf):
-        with refused("lr", "range"):
+        with refused("lr", "range", lr):
             fl.AdaptiveClipping(lr=lr)
     adaptive = fl.AdaptiveClipping(lr=10.0, count_noise=1e9)
     for within in (-1e8, 1e8, -1e300):

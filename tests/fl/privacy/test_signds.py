@@ -176,16 +176,16 @@ def test_digits_are_learned_and_epsilons_add_up():
 )
 def test_values_beyond_the_ranges_are_refused(name, values):
     for value in values:
-        with refused(name, "range"):
+        with refused(name, "range", value):
             fl.SignDS(**{name: value})
 
 
 def test_ends_of_the_ranges_are_taken_and_sizes_that_do_not_fit_are_refused():
     fl.SignDS(sign_k=0.25, sign_eps=100, sign_thr_ratio=1, sign_global_lr=1e-9, sign_dim_out=50)
     fl.SignDS(sign_k=1e-9, sign_eps=1e-9, sign_thr_ratio=0.5, sign_dim_out=0)
-    for options, name in (({"sign_k": 1e-4}, "sign_k"), ({"sign_dim_out": 7}, "sign_dim_out")):
-        run = run_on_digits(fl.SignDS(**options), rounds=0)
-        with refused(name, "range"):
+    for name, value in (("sign_k", 1e-4), ("sign_dim_out", 7)):
+        run = run_on_digits(fl.SignDS(**{name: value}), rounds=0)
+        with refused(name, "range", value):
             run.fit(1, progress=False)
         assert run.mechanism.ledger.get_epsilon(1e-5) == 0.0
     with refused("sign_k", "range", value=0.6):

@@ -512,7 +512,7 @@ def test_links_open_what_was_sealed_for_them_alone():
 
 def test_arguments_are_refused_by_name():
     given = {"model": mlp(), "rounds": 1, "clients": CLIENTS}
-    with refused("keys", "missing"):
+    with refused("keys", "missing", None):
         RemoteRun(aggregator=fl.MaskedAggregator(), **given)
     with refused("edges", "conflict", value="some"):
         RemoteRun(aggregator=fl.ChainAggregator(chains=2, edges=1), client_fraction=1.0, **given)

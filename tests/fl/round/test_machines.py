@@ -281,7 +281,7 @@ def test_what_was_not_kept_is_refused_by_name():
         keep = outcome.transcript.keep
         with refused("transcript", "choice", keep):
             outcome.transcript.view(everybody)
-        with refused("transcript", "choice"):
+        with refused("transcript", "choice", keep):
             fl.PlainAggregator().leaks_to(everybody, outcome)
     with refused("transcript", "choice", "none"):
         list(none.transcript)

@@ -175,7 +175,7 @@ def test_one_key_is_one_client_and_one_number_one_file(tmp_path):
         (own / f"{name}.pub").write_bytes((own / "2.pub").read_bytes())
     assert KeyFolder(own).client_of(KeyFolder(own)._public[0]) == 0
     (own / "1.pub").write_bytes((own / "0.pub").read_bytes())
-    with refused("keys", "file"):
+    with refused("keys", "file", str(tmp_path / "own/1.pub")):
         KeyFolder(own)
 
 
@@ -200,19 +200,19 @@ def test_elliptic_signatures_have_one_length_and_verify_alone_what_was_signed(cu
 
 
 def test_wrong_files_are_refused_by_name(folder, tmp_path):
-    with refused("keys", "file"):
+    with refused("keys", "file", str(tmp_path)):
         KeyFolder(tmp_path)
     mixed = keys(tmp_path / "mixed", 1, "-t", "ed25519")
     assert KeyFolder(mixed).signature_bytes == 64
     (mixed / "1.pub").write_bytes((folder / "1.pub").read_bytes())
-    with refused("keys", "file"):
+    with refused("keys", "file", str(mixed)):
         KeyFolder(mixed)
     (mixed / "1.pub").write_text("ssh-rsa AAAA")
-    with refused("keys", "file"):
+    with refused("keys", "file", str(mixed / "1.pub")):
         KeyFolder(mixed)
-    with refused("private", "file"):
+    with refused("private", "file", str(folder / "3")):
         KeyFolder(folder, folder / "3").signer(2)
-    with refused("private", "file"):
+    with refused("private", "file", str(mixed / "0")):
         KeyFolder(folder, mixed / "0").own()
-    with refused("keys", "file"):
+    with refused("keys", "file", str(folder)):
         KeyFolder(folder).verifier(9)

@@ -239,7 +239,7 @@ def test_targets_are_paired_with_their_own_outputs_or_refused(loss, kind):
 def test_targets_as_many_as_classes_are_no_classes():
     """(10, 10) and (10,) are broadcast without a word, where steps have ten records."""
     for loss in (functional.mse_loss, squares):
-        with refused("labels of client 0", "data"):
+        with refused("labels of client 0", "data", "torch.int64 of shape (10,)"):
             of(loss=loss, batch_size=10)
 
 

@@ -158,7 +158,7 @@ def test_data_set_of_items_is_read():
 
 
 def test_records_without_labels_are_refused():
-    with refused("dataset", "shape"):
+    with refused("dataset", "shape", "3 records, 2 labels"):
         fl.partition((np.zeros(3), np.zeros(2)), 1)
 
 
@@ -166,7 +166,7 @@ def test_records_without_labels_are_refused():
 def test_labels_that_name_no_classes_are_dealt_out_evenly_alone(scheme):
     """Rows of numbers have no order: every client got the same record."""
     rows = (np.zeros((8, 2)), np.arange(8.0)[:, None])
-    with refused("scheme", "choice"):
+    with refused("scheme", "choice", scheme):
         fl.partition(rows, 2, scheme)
     assert sorted(len(part) for part in fl.partition(rows, 2)) == [4, 4]
 

@@ -304,7 +304,7 @@ def test_eta_is_that_of_all_positions():
 
 
 def test_bounds_that_leave_the_ring_are_refused():
-    with refused("layers", "value"):
+    with refused("layers", "value", [(1000.0, 1000.0)]):
         plan_of((shape(400, 40, 3000, input_norm=1000.0, delta_norm=1000.0),))
     with refused("frac_bits", "range", value=16):
         Guard(features=5, reach=2.0**40, limit=1.0).threshold(16)

@@ -126,7 +126,7 @@ def test_persons_count_with_all_their_records():
 
 def test_targets_that_are_no_probabilities_are_refused():
     ones = records_of(np.eye(2), np.ones((2, 3)), 3)
-    with refused("labels", "data"):
+    with refused("labels", "data", "the targets of 2 records"):
         check_targets(ones)
     check_targets(replace(ones, empty=np.ones(2, dtype=np.int64)))
     check_targets(records_of(np.eye(2), [[0.2], [0.9]], 1))

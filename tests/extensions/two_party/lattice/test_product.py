@@ -183,16 +183,16 @@ def test_plans_outside_their_range_are_refused(given, message):
 def test_arguments_that_are_not_the_plans_are_refused(key_owner, multiplier, words):
     plan = matrices(1, 2, 3, weight_bits=8)
     request = key_owner.encrypt(plan, words((1, 2, 1, 1)))
-    with refused("x", "shape"):
+    with refused("x", "shape", "float64 (1, 2, 1, 1)"):
         key_owner.encrypt(plan, np.zeros(plan.input_shape))
-    with refused("weights", "shape"):
+    with refused("weights", "shape", "int64 (2, 3, 1, 1)"):
         multiplier.multiply(plan, words((2, 3, 1, 1), 8), request)
     for beyond in (128, -129):
         wide = np.full(plan.weight_shape, beyond)
         with refused("weight_bits", "range", value=8):
             multiplier.multiply(plan, wide, request)
     other = matrices(1, 2, 3, weight_bits=8, flooding=Flooding(security=50))
-    with refused("flooding", "value"):
+    with refused("flooding", "value", other.flooding):
         multiplier.multiply(other, words(plan.weight_shape, 8), request)
 
 

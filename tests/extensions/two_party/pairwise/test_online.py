@@ -93,5 +93,5 @@ def test_what_they_do_not_take_is_refused(two, three):
         with refused("parties", "value", value=3):
             three.run(make)
     for shift in (-1, 63):
-        with refused("shift", "range"):
+        with refused("shift", "range", shift):
             two.run(lambda p, shift=shift: truncated(p, x, shift))

@@ -153,7 +153,7 @@ def test_a_ciphertext_of_other_parameters_names_its_sender(three):
     ("rank", "number", "name"), [(0, 1, "parties"), (0, 5, "parties"), (3, 3, "rank")]
 )
 def test_numbers_of_parties_that_cannot_meet(rank, number, name):
-    with refused(name, "range"):
+    with refused(name, "range", number):
         next(meet(rank, number))
 
 
