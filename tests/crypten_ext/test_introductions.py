@@ -87,7 +87,7 @@ def test_who_keeps_the_store_leaves_last():
         wait_until(lambda: store.check(["heard/0"]), "what party 0 has heard")
         assert wait([told], timeout=0.5).not_done
         store.set("heard/1", "")
-        with refused("lr", "value"):
+        with refused("lr", "value", "1 at party 0, 2 at party 1"):
             told.result(PATIENCE)
 
 

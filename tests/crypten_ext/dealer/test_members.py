@@ -446,7 +446,7 @@ def test_the_command_deals_for_so_many_runs_of_its_federation(place, tmp_path):
 def test_a_party_has_the_dealer_of_its_federation_and_no_other(place, tmp_path):
     at = {"rendezvous": f"tls://{tmp_path}/federation.toml", "key": tmp_path / "p0.pem"}
     assert Meeting(rank=0, **at).has_dealer
-    with refused("dealer", "conflict"):
+    with refused("dealer", "conflict", "127.0.0.1:29400"):
         Meeting(rank=0, dealer="127.0.0.1:29400", **at)
     other = replace(place.federation.members[1], role="dealer")
     with refused("role", "value", value="dealer"):

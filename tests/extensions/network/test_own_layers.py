@@ -111,7 +111,7 @@ def test_functions_that_make_no_model_are_refused(folder: Path, text: str, code:
     ],
 )
 def test_what_a_stranger_wrote_is_a_list_of_layers_or_refused(listed: str):
-    with refused("model", "value"):
+    with refused("model", "value", PREFIX + listed):
         ModelSpec.parse(PREFIX + listed, 64, 10)
 
 

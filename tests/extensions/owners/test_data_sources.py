@@ -175,7 +175,7 @@ def test_a_damaged_line_of_reviews_is_numbered(line, tmp_path):
 
 def test_a_folder_without_reviews_is_refused(tmp_path, no_public_data):
     for folder in (None, tmp_path):
-        with refused("data_dir", "file"):
+        with refused("data_dir", "file", folder and str(folder)):
             load_raw("imdb", folder, 0)
     (tmp_path / "train").mkdir()
     with refused("data_dir", "file"):
@@ -399,7 +399,7 @@ def test_a_download_is_kept_only_with_its_digest(server, tmp_path):
     (served / "file.bin").write_bytes(b"content" * 1000)
     digest = f"sha256:{hashlib.sha256(b'content' * 1000).hexdigest()}"
     folder = tmp_path / "new" / "folder"
-    with refused("download", "file"):
+    with refused("download", "file", f"{address}/file.bin"):
         fetch(Published(f"{address}/file.bin", "sha256:" + "0" * 64), folder)
     assert list(folder.iterdir()) == []
     path = fetch(Published(f"{address}/file.bin", digest), folder)

@@ -273,5 +273,6 @@ def test_records_are_checked_in_one_and_a_half_of_their_memory(targets, dtype):
 def test_arrays_of_no_real_numbers_are_refused_by_name(kind):
     good = {"features": np.ones((3, 2)), "labels": np.eye(3)}
     for name in good:
-        with refused(name, "type"):
-            check_records(**{**good, name: good[name].astype(np.int64).astype(kind)}, **GOOD)
+        wrong = good[name].astype(np.int64).astype(kind)
+        with refused(name, "type", f"an array of {wrong.dtype}"):
+            check_records(**{**good, name: wrong}, **GOOD)

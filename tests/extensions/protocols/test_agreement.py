@@ -78,7 +78,7 @@ def test_settings_out_of_range_can_be_told_to_others():
 
 def test_of_many_settings_that_differ_the_first_are_named():
     everybody = [{f"column {i:02}": rank for i in range(99)} for rank in (0, 1)]
-    with refused("column 00", "value") as found:
+    with refused("column 00", "value", "0 at party 0, 1 at party 1") as found:
         check_equal(everybody)
     assert str(found.value).endswith("column 12 = 0 at party 0, 1 at party 1; and 86 others.")
 

@@ -123,7 +123,7 @@ def test_the_command_makes_the_federation_of_fingerprints(tmp_path, capsys):
         f"dealer dealer [::1]:7001 {own[1].fingerprint}",
     ]
     twice = ["--add", "p1", "--address", "127.0.0.1:7002", "--fingerprint", own[0].fingerprint]
-    with refused("fingerprint", "value"):
+    with refused("fingerprint", "value", own[0].fingerprint):
         call("federation", file, *twice)
     assert Federation.read(file) == found
 
@@ -211,7 +211,7 @@ def test_swapped_certificates_are_refused_at_both_ends(two):
             replace(second, fingerprint=first.fingerprint),
         ]
     )
-    with refused("key", "value"):
+    with refused("key", "value", str(own[0].path)):
         Local(own[0], swapped)
     here, there = Local(own[1], federation), Local(own[0], federation)
     object.__setattr__(here, "federation", swapped)
@@ -446,7 +446,7 @@ def test_what_hosts_say_fits_their_messages():
     claim = hello.Claim(b"t" * 32, "run", None, RUN)
     assert hello.Claim.unpack(claim.pack()) == claim
     member = Member(name="p", role="client", fingerprint="ab" * 32)
-    with refused("fingerprint", "value"):
+    with refused("fingerprint", "value", "ab" * 32):
         Federation([member, replace(member, name="q")])
 
 

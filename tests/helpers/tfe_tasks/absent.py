@@ -149,7 +149,7 @@ def this_process_keeps_one_address_that_players_reach():
     given = f"here.example:{port}"
     assert _own_address(elsewhere, given) == given
     for own in ("here.example:1", "here.example", "here.example:0"):
-        with refused("own_address", "value"):
+        with refused("own_address", "value", own):
             _own_address(elsewhere, own)
 
 

@@ -345,13 +345,13 @@ def unsuitable_arguments_are_refused():
     names = ["server0", "server1", "server1"]
     with refused("server_0, server_1, server_2", "value", names):
         tfe_ext.ABY3(*names)
-    with refused("factory", "value"):
+    with refused("factory", "value", factories[128]):
         private(X, factory=factories[128])
     with pytest.raises(InsecureError, match="cheetah"):
         tfe.truncate_msb0(private(POSITIVE), method="cheetah")
     with refused("player", "choice", value="nobody"):
         CONFIG.get_player("nobody")
-    with refused("players", "value"):
+    with refused("players", "value", ("server1",)):
         tfe_ext.local_config("server1")
     with pytest.raises(PeaError, match="needs 10 logical CPUs"):
         tfe_ext.local_config(*"abcdef")

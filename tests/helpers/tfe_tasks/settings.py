@@ -230,13 +230,13 @@ def a_protocol_stays_as_it_is():
     values = vars(protocol).copy()
     public = {name for name in values if not name.startswith("_")}
     assert {"servers", "fixedpoint_config", "default_factory", "ring"} <= public
-    for whose, owner, names in (
-        ("ABY3", protocol, {*public, "truncate", "reveal"}),
-        ("fixedpoint_config", protocol.fixedpoint_config, vars(protocol.fixedpoint_config)),
-        ("fixedpoint_config", tfe_ext.fixed64_f20, vars(tfe_ext.fixed64_f20)),
+    for whose, told, owner, names in (
+        ("ABY3", "int", protocol, {*public, "truncate", "reveal"}),
+        ("fixedpoint_config", 1, protocol.fixedpoint_config, vars(protocol.fixedpoint_config)),
+        ("fixedpoint_config", 1, tfe_ext.fixed64_f20, vars(tfe_ext.fixed64_f20)),
     ):
         for name in names:
-            with refused(f"{whose}.{name}", "fixed"):
+            with refused(f"{whose}.{name}", "fixed", told):
                 setattr(owner, name, 1)
     for name in ("frac_bits", "servers"):
         with pytest.raises(AttributeError):
