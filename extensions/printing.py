@@ -7,9 +7,9 @@ or a reader has left, is left out.
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 CUT_SHORT = 74
 """Status of a command that did all it should, except that not all of its text could be written: as
@@ -113,3 +113,28 @@ def lasting() -> Iterator[dict[str, Stream]]:
             if stream.failure is not None:
                 with suppress(OSError), open(os.devnull, "wb") as nowhere:
                     os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def table(title: str, rows: Sequence[Mapping[str, Any]], most: int = 10) -> str:
+    """Returns a short table, as a notebook shows an object.
+
+    Args:
+        title: the line above it.
+        rows: values by the names of columns; a column in which no row has a value is left out.
+        most: rows that are shown, the last ones.
+    """
+    shown = rows[-most:]
+    names = [k for k in dict.fromkeys(k for row in shown for k in row) if _any(shown, k)]
+    lines = [names, *([_cell(row.get(name)) for name in names] for row in shown)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = ("  ".join(map(str.rjust, line, widths)).rstrip() for line in lines if names)
+    left = [f"... the last {most} of {len(rows)}"] if len(rows) > most else []
+    return "\n".join([title, *texts, *left])
+
+
+def _any(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(row.get(name) not in (None, "") for row in rows)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from extensions.errors import ArgumentError
+from extensions.printing import table
 from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
 from extensions.privacy.mechanisms import (
     NEIGHBOURS,
@@ -109,6 +110,9 @@ class Ledger:
     def __init__(self) -> None:
         self._phases: list[Phase] = []
         self._opened: list[str] = []
+
+    def __repr__(self) -> str:
+        return table("Ledger", [asdict(phase) for phase in self._phases])
 
     def record(
         self,

@@ -29,7 +29,7 @@ MODEL_RANGE = 64.0
 """How far a parameter of a hidden model may move, unless another range is given."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PaillierAggregator(Aggregator):
     """The server adds updates that it cannot read: it has ciphertexts, clients the private key.
 

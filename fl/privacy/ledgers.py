@@ -1,8 +1,10 @@
 """One privacy ledger a client: what each spent, where the costs of clients do not add up."""
 
 import json
+from dataclasses import asdict
 
 from extensions.errors import ArgumentError
+from extensions.printing import table
 from extensions.privacy.accounting import Charge, GaussianPhase, Ledger, Neighbours
 from fl.privacy.pure import composed_epsilon
 
@@ -39,6 +41,10 @@ class ClientLedgers:
 
     def __init__(self) -> None:
         self._ledgers: dict[int, ClientLedger] = {}
+
+    def __repr__(self) -> str:
+        rows = ({"client": k, **asdict(phase)} for k in self.clients for phase in self.of(k).phases)
+        return table(f"Ledgers of {len(self.clients)} clients", [*rows])
 
     @property
     def clients(self) -> tuple[int, ...]:

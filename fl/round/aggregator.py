@@ -1,7 +1,7 @@
 """The interface of all aggregators: one machine a party, and a statement of who learns what."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import UpdateError
+from extensions.printing import table
 from extensions.rules import Whole
 from fl.round.identities import Identities
 from fl.round.machines import Machine, Round, Vector
@@ -40,6 +41,9 @@ class Aggregator(ABC):
     signs: bool = False
     between_clients: bool = False
     one_process: bool = False
+
+    def __repr__(self) -> str:
+        return table(type(self).__name__, [*_rows(self.parameters())])
 
     @property
     def hides_model(self) -> bool:
@@ -170,6 +174,14 @@ class Aggregator(ABC):
         It depends on how the round went: the outcome has orders, drop-outs and refusals. The mean
         counts as known to everybody, since the next model shows it: `inherent_leaks` is the least.
         """
+
+
+def _rows(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, Any]]:
+    for name, value in parameters.items():
+        if isinstance(value, dict):
+            yield from _rows(value, f"{prefix}{name}.")
+        else:
+            yield {"argument": f"{prefix}{name}", "value": value}
 
 
 def inherent_leaks(coalition: Coalition, included: Iterable[int]) -> Leaks:

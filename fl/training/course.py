@@ -11,6 +11,7 @@ from typing import Annotated, Any, Protocol
 from torch import nn
 
 from extensions.errors import ArgumentError, RoundError, UpdateError
+from extensions.printing import table
 from extensions.rules import Whole
 from fl.round.machines import Refusal, Round
 from fl.round.messages import SERVER, Party
@@ -65,6 +66,17 @@ class Course(RunSettings):
         self.outcome: Outcome | None = None
         self._optimizer_state: State = {}
         self._of_parameters = of_parameters(self.model, statistics=self.exchanges_statistics)
+
+    def __repr__(self) -> str:
+        settings = ("client_fraction", "local_epochs", "batch_size", "lr", "weighting", "seed")
+        row = {
+            "rounds": len(self.history),
+            "accuracy": self.history.accuracy,
+            "aggregator": type(self.aggregator).__name__,
+            "mechanism": type(self.mechanism).__name__,
+            **{name: getattr(self, name) for name in settings},
+        }
+        return table(type(self).__name__, [row])
 
     def announced(self, number: int, weights: Mapping[int, int], population: int) -> Round:
         """Returns the round of clients of these weights, with what they know from the settings."""

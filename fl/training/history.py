@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, MissingExtraError
+from extensions.printing import table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class RoundReport:
         }
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """The rounds of a run, in order."""
 
@@ -84,6 +85,22 @@ class History:
     def accuracy(self) -> float | None:
         """Accuracy of the last round that was evaluated; None if none was."""
         return next((r.accuracy for r in reversed(self.rounds) if r.accuracy is not None), None)
+
+    def __repr__(self) -> str:
+        rows = [{**each.numbers(), "failure": each.failure} for each in self.rounds]
+        return table(f"History of {len(self)} rounds", rows)
+
+    def to_frame(self) -> Any:
+        """Returns a pandas.DataFrame of a row a round, as `RoundReport.numbers`, by its number.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("pandas", "fl") from error
+        return pd.DataFrame([each.numbers() for each in self.rounds]).set_index("round")
 
     def rounds_to(self, accuracy: float) -> int | None:
         """Returns the first round with at least this accuracy; None if there is none."""

@@ -1,0 +1,66 @@
+"""What a notebook shows of a run, its history, its aggregator and its ledger."""
+
+import sys
+
+import pytest
+import torch
+
+import fl
+from extensions.errors import MissingExtraError
+from extensions.printing import table
+from extensions.privacy.accounting import Ledger
+
+
+def finished(rounds: int) -> fl.FederatedAveraging:
+    records = (torch.eye(4).repeat(5, 1), torch.arange(4).repeat(5))
+    run = fl.FederatedAveraging(
+        model=torch.nn.Linear(4, 4),
+        clients=fl.partition(records, 4),
+        aggregator=fl.MaskedAggregator(colluders=1),
+        mechanism=fl.LocalDP(epsilon=8.0, delta=1e-5),
+        client_fraction=1.0,
+    )
+    run.fit(rounds, records, progress=False)
+    return run
+
+
+def test_a_run_is_a_short_table_of_what_it_did():
+    run = finished(2)
+    title, names, row = repr(run).splitlines()
+    assert title == "FederatedAveraging"
+    assert "MaskedAggregator" in row
+    assert dict(zip(names.split(), row.split(), strict=True))["rounds"] == "2"
+    assert len(repr(run.history).splitlines()) == 2 + 2
+    shown = [line.split() for line in repr(run.aggregator).splitlines()]
+    assert ["colluders", "1"] in shown
+    assert ["fixed_point.bits", "64"] in shown
+    assert repr(run.mechanism.ledger).splitlines()[0] == "Ledgers of 4 clients"
+
+
+def test_a_history_is_a_frame_of_a_row_a_round():
+    history = finished(3).history
+    frame = history.to_frame()
+    assert frame.index.tolist() == [1, 2, 3]
+    assert frame["accuracy"].tolist() == [each.accuracy for each in history]
+    assert frame["bytes_total"].sum() == sum(each.bytes_total for each in history)
+
+
+def test_without_pandas_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match="pandas"):
+        fl.History().to_frame()
+
+
+def test_of_many_rows_the_last_are_shown():
+    ledger = Ledger()
+    for number in range(12):
+        ledger.charge(f"release {number}", epsilon=0.1, delta=0.0)
+    lines = repr(ledger).splitlines()
+    assert len(lines) == 1 + 1 + 10 + 1
+    assert "release 2 " in lines[2]
+    assert lines[-1] == "... the last 10 of 12"
+    assert repr(Ledger()) == "Ledger"
+
+
+def test_columns_without_a_value_are_left_out():
+    assert table("T", [{"a": 1, "b": None}, {"a": 2.0, "b": ""}]) == "T\na\n1\n2"
