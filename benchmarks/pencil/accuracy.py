@@ -26,7 +26,6 @@ from extensions.owners.data import Split
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import draw_rows
-from extensions.protocols.host import Batch
 from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
@@ -139,8 +138,7 @@ def _sums(
         rows = draw_rows(own, party=owned.DATA, sample_rate=rate, rows=plan.rows, source=source)
         account.charge()
         parameters = [encoded_layer(*layer, terms.frac_bits) for layer in model.layers]
-        batch = Batch(rows.features, rows.labels, rows.squared_norms, rows.padding)
-        parts = noisy_sums(ring, terms.network, plan, parameters, [batch], source)
+        parts = noisy_sums(ring, terms.network, plan, parameters, [rows], source)
         yield [decode(each, terms.frac_bits + plan.factor_bits) for each in parts]
 
 

@@ -1,7 +1,7 @@
 """Batches of a script: drawn from every party's records, vouched for, or cut into pieces."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import torch
 from crypten_ext.nn.plain_records import as_arrays
 from crypten_ext.nn.provenance import (
     Provenance,
-    SharedBatch,
     content_of,
     is_spent,
     mark,
@@ -23,24 +22,22 @@ from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bit
 from crypten_ext.ring.factors import Factor
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError, GradientError
-from extensions.privacy.mechanisms import check_real
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
     OVERFLOW_PROBABILITY,
     OwnRecords,
-    Rows,
     capacity,
     check_records,
-    check_sample_rate,
     draw_rows,
     encode_targets,
 )
 from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announcement, agree_on_records
-from extensions.protocols.optimizer.sample import Sample, SampleFacts
+from extensions.protocols.host import Batch
+from extensions.protocols.optimizer.sample import Sample, SampleFacts, vouched
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.rules import POSITIVE, Whole
+from extensions.rules import PART, POSITIVE, Between, Whole
 
 import crypten
 from crypten import communicator
@@ -93,10 +90,9 @@ def poisson_batches(
         "steps": steps,
         "overflow_probability": overflow_probability,
     }
-    records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
+    records, sizes, shape = _prepare(x, y, ring, classes, max_feature_norm, settings)
     sample_rate = float(sample_rate)
     each = overflow_probability / (steps * ring.parties)
-    sizes = [a.records for a in announcements]
     rows = [capacity(n, sample_rate, each) if n else 0 for n in sizes]
     public = SampleFacts(
         feature_norm=float(max_feature_norm),
@@ -104,45 +100,23 @@ def poisson_batches(
         sample_rate=sample_rate,
         overflow_probability=overflow_probability / steps,
     )
-    sizes_of_rows = _sizes(announcements, classes)
-    return _batches(ring, records, rows, sizes_of_rows, public, steps, source or SystemSource())
-
-
-def _sizes(
-    announcements: Sequence[Announcement], classes: int | None
-) -> tuple[tuple[int, ...], int]:
-    """Returns the shape of a record's features, and the number of outputs."""
-    outputs = classes or max(a.classes for a in announcements)
-    return next(a.shape for a in announcements if a.records), outputs
+    return _batches(ring, records, rows, shape, public, steps, source or SystemSource())
 
 
 def _batches(
     ring: CrypTenRing,
-    records: OwnRecords | None,
+    records: OwnRecords,
     rows: list[int],
-    sizes: tuple[tuple[int, ...], int],
+    shape: tuple[int, ...],
     public: SampleFacts,
     steps: int,
     source: NoiseSource,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    shape, outputs = sizes
+    rate, rank = public.sample_rate, ring.rank
     for _ in range(steps):
-        own: Rows | None = None
-        if records is not None:
-            own = draw_rows(
-                records,
-                party=ring.rank,
-                sample_rate=public.sample_rate,
-                rows=rows[ring.rank],
-                source=source,
-            )
-        x, y, norms, padding = share_rows(
-            rows,
-            [(math.prod(shape),), (outputs,), (), ()],
-            None if own is None else [own.features, own.labels, own.squared_norms, own.padding],
-        )
-        features = Factor.of_owners(x, rows, None if own is None else own.features)
-        shared = SharedBatch(features=features, squared_norms=norms, padding=padding)
+        own = draw_rows(records, party=rank, sample_rate=rate, rows=rows[rank], source=source)
+        x, y, *beside = share_rows(rows, own.columns)
+        shared = Batch(Factor.of_owners(x, rows, own.x), y, *beside)
         batch = Sample(public, sum(rows), shared)
         yield _marked(batch, as_tensor(ring, x.reshape(-1, *shape)), as_tensor(ring, y))
 
@@ -151,23 +125,23 @@ def _marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTe
     return mark(x, Provenance(batch, "features")), mark(y, Provenance(batch, "targets"))
 
 
-def share_rows(
-    rows: Sequence[int], shapes: Sequence[tuple[int, ...]], own: Sequence[Integers] | None
-) -> list[torch.Tensor]:
+def share_rows(rows: Sequence[int], own: Sequence[Integers]) -> list[torch.Tensor]:
     """Returns shares of every party's rows, one after the other in rank order; local.
 
     Args:
         rows: public number of rows of each party.
-        shapes: shape of one row, for each tensor.
-        own: this party's ring integers, one array for each tensor; None if it has no rows.
+        own: this party's arrays, of so many rows each.
+
+    Guarantees:
+        Rows are uniform to all but their owner.
     """
     rank = communicator.get().get_rank()
     start = sum(rows[:rank])
     shares = []
-    for i, shape in enumerate(shapes):
-        share = ArithmeticSharedTensor.PRZS(torch.Size((sum(rows), *shape))).share
-        if own is not None:
-            share[start : start + rows[rank]] += torch.from_numpy(np.asarray(own[i]))
+    for array in own:
+        shape = torch.Size((sum(rows), *array.shape[1:]))
+        share = ArithmeticSharedTensor.PRZS(shape).share
+        share[start : start + rows[rank]] += torch.from_numpy(np.asarray(array))
         shares.append(share)
     return shares
 
@@ -197,30 +171,19 @@ def vouch_for(
         ArgumentError: a rate or bound out of range, shapes or precisions that do not fit.
         GradientError: a batch already, or a sample that was vouched for before.
     """
-    rate = check_sample_rate(sample_rate)
-    POSITIVE.check("max_feature_norm", max_feature_norm)
+    batch = vouched(tuple(x.size()), tuple(y.size()), max_feature_norm, sample_rate)
     check_same_bits("y", y, ring_of(x).frac_bits)
-    if x.dim() < 2 or y.dim() != 2 or x.size(0) != y.size(0) or x.size(0) == 0:
-        shapes = tuple(x.size()), tuple(y.size())
-        allowed = "shapes (records, ...) and (records, outputs)"
-        raise ArgumentError("x, y", shapes, allowed, code="shape")
     for name, tensor in (("x", x), ("y", y)):
         if provenance_of(tensor) is not None:
             raise GradientError(f"{name} is part of a batch already: pass it on as it is.")
-    if rate < 1.0:
+    if batch.public.sample_rate < 1.0:
         if is_spent(x):
             raise GradientError(
                 "x was vouched for as a sample before: the accounting takes each batch as a fresh "
                 "one. Draw another, or use crypten_ext.poisson_batches."
             )
         mark(x, None)
-    public = SampleFacts(
-        feature_norm=float(max_feature_norm),
-        expected_size=float(x.size(0)),
-        sample_rate=rate,
-        overflow_probability=0.0,
-    )
-    return _marked(Sample(public, x.size(0)), x.shallow_copy(), y.shallow_copy())
+    return _marked(batch, x.shallow_copy(), y.shallow_copy())
 
 
 def in_pieces(
@@ -266,11 +229,9 @@ def _cut(
                 raise refusal(name, tensor, "what it was before its first piece")
         own, targets = x.share[part].clone(), y.share[part].clone()
         if shared is not None:
-            shared = SharedBatch(
-                features=Factor(own.reshape(len(own), -1)),
-                squared_norms=whole.shared.squared_norms[part],
-                padding=whole.shared.padding[part],
-            )
+            rows_of_part = Factor(own.reshape(len(own), -1))
+            norms, padding = whole.shared.squared_norms[part], whole.shared.padding[part]
+            shared = Batch(rows_of_part, targets, norms, padding)
         piece = whole.cut(i, count, shared)
         yield _marked(piece, as_tensor(ring, own), as_tensor(ring, targets))
 
@@ -305,11 +266,8 @@ def share_records(
     Args and errors are those of `poisson_batches`.
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    records, announcements = _prepare(x, y, ring, classes, max_feature_norm, {})
-    rows = [a.records for a in announcements]
-    shape, outputs = _sizes(announcements, classes)
-    own = None if records is None else [records.features, records.labels]
-    features, targets = share_rows(rows, [(math.prod(shape),), (outputs,)], own)
+    records, rows, shape = _prepare(x, y, ring, classes, max_feature_norm, {})
+    features, targets = share_rows(rows, [records.features, records.labels])
     return as_tensor(ring, features.reshape(-1, *shape)), as_tensor(ring, targets)
 
 
@@ -320,19 +278,24 @@ def _prepare(
     classes: int | None,
     max_feature_norm: float,
     settings: dict[str, Any],
-) -> tuple[OwnRecords | None, list[Announcement]]:
+) -> tuple[OwnRecords, list[int], tuple[int, ...]]:
     """Checks this party's records and compares shapes with the others, in one round.
 
-    The labels are encoded anew if the others have labels of further classes.
+    Returns:
+        Its records, none of the others' widths if it has none; the number of each party's; and the
+        shape of a record's features. Labels are encoded anew if others have further classes.
     """
     problem: ArgumentError | None = None
-    own, records = Announcement(), None
+    own, records, labels = Announcement(), None, None
     settings = {**settings, "classes": classes, "max_feature_norm": max_feature_norm}
     try:
-        _check(settings)
-        features, labels = as_arrays(x, y)
-        if features is not None and labels is not None:
-            needed = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
+        for name, value in settings.items():
+            if value is not None or name != "classes":
+                _RULES[name].check(name, value)
+        if (given := as_arrays(x, y)) is not None:
+            features, labels = given
+            columns, images = labels.shape[1] if labels.ndim == 2 else 0, features.shape[2:]
+            needed = classes or columns or int(labels.max()) + 1
             records = check_records(
                 features.reshape(len(features), -1),
                 labels,
@@ -340,34 +303,26 @@ def _prepare(
                 classes=needed,
                 max_feature_norm=max_feature_norm,
             )
-            own = Announcement(
-                records=len(features),
-                features=math.prod(features.shape[1:]),
-                classes=needed,
-                columns=labels.shape[1] if labels.ndim == 2 else 0,
-                height=features.shape[2] if features.ndim == 4 else 0,
-                width=features.shape[-1] if features.ndim > 2 else 0,
-            )
+            sizes = len(features), math.prod(features.shape[1:]), needed, columns
+            own = Announcement(*sizes, *([0, 0, *images][-2:]))
     except ArgumentError as error:
         problem = error
     statement = comparable({**settings, "frac_bits": ring.frac_bits})
-    announcements = agree_on_records(exchange, [own], statement, problem)
-    if not any(a.records for a in announcements):
+    everybody = agree_on_records(exchange, [own], statement, problem)
+    shape = next((each.shape for each in everybody if each.records), None)
+    if shape is None:
         raise ArgumentError("x", None, "by at least one party", code="missing")
-    agreed = classes or max(a.classes for a in announcements)
-    if records is not None and labels is not None and agreed > own.classes:
-        bits = ring.frac_bits
+    bits, agreed = ring.frac_bits, classes or max(each.classes for each in everybody)
+    if records is None:
+        records = OwnRecords.none(math.prod(shape), agreed, bits)
+    elif labels is not None and agreed > own.classes:
         more = encode_targets(labels, len(records), frac_bits=bits, classes=agreed)
         records = replace(records, labels=more)
-    return records, announcements
+    return records, [each.records for each in everybody], shape
 
 
-def _check(settings: Mapping[str, Any]) -> None:
-    """Raises ArgumentError unless batches can have all of these settings."""
-    for name, value in settings.items():
-        if name == "steps" or (name == "classes" and value is not None):
-            Whole(1).check(name, value)
-        elif name == "max_feature_norm":
-            POSITIVE.check(name, value)
-        elif name != "classes":
-            check_real(name, value)
+_RULES = {
+    **{"steps": Whole(1), "classes": Whole(1), "max_feature_norm": POSITIVE, "sample_rate": PART},
+    "overflow_probability": Between(0.0, 1.0, below=True),
+}
+"""What the settings of batches must be."""

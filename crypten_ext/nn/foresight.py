@@ -5,11 +5,12 @@ from typing import Any
 
 import torch
 
-from crypten_ext.nn.provenance import Provenance, SharedBatch, mark, provenance_of, refusal
+from crypten_ext.nn.provenance import Provenance, mark, provenance_of, refusal
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.network.layers import Way
 from extensions.network.losses import Loss, residual
+from extensions.protocols.host import Batch
 from extensions.protocols.optimizer.sample import Sample
 
 from crypten.mpc import MPCTensor
@@ -84,9 +85,5 @@ def _like(batch: Sample) -> Sample:
     """Returns a batch of such shapes, without values, that no step has used."""
     if batch.shared is None:
         return batch.like(None)
-    shared = SharedBatch(
-        features=batch.shared.features.like(),
-        squared_norms=torch.empty_like(batch.shared.squared_norms),
-        padding=torch.empty_like(batch.shared.padding),
-    )
-    return batch.like(shared)
+    x, *others = batch.shared.columns
+    return batch.like(Batch(x.like(), *map(torch.empty_like, others)))

@@ -12,10 +12,8 @@ from extensions.privacy.sampling import as_reals
 import crypten
 
 
-def as_arrays(
-    x: Any, y: Any
-) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.generic] | None]:
-    """Returns features and labels as arrays that fit together; None, None for no records.
+def as_arrays(x: Any, y: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]] | None:
+    """Returns features and labels as arrays that fit together; None for no records.
 
     Features are (records, features), or signals or images with their channels first: (records,
     channels, length) or (records, channels, height, width).
@@ -37,14 +35,8 @@ def as_arrays(
         if x is not y:
             given, absent = ("y", "x") if x is None else ("x", "y")
             raise ArgumentError(absent, None, f"with {{{given}}}", code="missing")
-        return None, None
-    try:
-        features, labels = as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
-        finite = np.isfinite(labels.astype(np.float64)).all()
-    except ArgumentError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise ArgumentError("x, y", "something else", "arrays of numbers", code="type") from error
+        return None
+    features, labels = as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
     if features.ndim not in (2, 3, 4) or 0 in features.shape:
         raise ArgumentError(
             "x",
@@ -56,7 +48,7 @@ def as_arrays(
     if labels.ndim not in (1, 2) or len(labels) != len(features):
         allowed = f"a shape ({len(features)},) or ({len(features)}, classes)"
         raise ArgumentError("y", labels.shape, allowed, code="shape")
-    if not finite:
+    if not np.isfinite(labels.astype(np.float64)).all():
         raise ArgumentError("y", "NaN or infinity", "finite", code="data")
     if labels.ndim == 1:
         check_label("y", labels.max().item())

@@ -19,7 +19,6 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from crypten_ext.ring.crypten_ring import held_by
-from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.foreseen import active, is_foreseen
 from extensions.errors import GradientError
 from extensions.network.stages.branches import places
@@ -31,21 +30,6 @@ from crypten.mpc import MPCTensor
 
 Pairs = list[tuple[torch.Tensor | None, torch.Tensor | None]]
 """The shares of a weight matrix and its bias, layer by layer; None of what there is none."""
-
-
-@dataclass(frozen=True)
-class SharedBatch:
-    """What owners supply with a batch.
-
-    Attributes:
-        features: its rows, as a factor of the first layer's products.
-        squared_norms: shares of exact squared norms, 2f fractional bits.
-        padding: shares of flags.
-    """
-
-    features: Factor
-    squared_norms: torch.Tensor
-    padding: torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ from crypten_ext.ring.tuples import source
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.network.passes import Parameters
 from extensions.privacy.randomness import DrawnAhead, SystemSource
-from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import (
     Arrays,
@@ -101,7 +100,7 @@ class CrypTenHost(Host):
     def share_rows(self, rows: Sequence[int], own: Placed) -> list[torch.Tensor]:
         """Returns this party's shares of all parties' rows; local."""
         (arrays,) = own
-        return share_rows(rows, [array.shape[1:] for array in arrays], arrays)
+        return share_rows(rows, arrays)
 
     def foresee(self, steps: int, outputs: int | None) -> None:
         """Takes note of how many steps follow; each draws its noise while it waits.
@@ -146,11 +145,11 @@ class CrypTenHost(Host):
         batch.x.travel()
         return batch
 
-    def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
+    def batch_of(self, rows: Sequence[int], own: Sequence[Batch]) -> Batch:
         """Returns the batch, of whose features the owners themselves know the masks; local."""
         batch = super().batch_of(rows, own)
         (sample,) = own
-        return replace(batch, x=Factor.of_owners(batch.x, rows, sample.features))
+        return replace(batch, x=Factor.of_owners(batch.x, rows, sample.x))
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns this party's shares."""

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ _REALS = (Real, np.bool_)
 
 @dataclass(frozen=True, kw_only=True)
 class OwnRecords:
-    """One party's records, checked and encoded; secret.
+    """One party's records, checked and encoded; secret. A host may have tensors for its arrays.
 
     Attributes:
         features: ring integers, (records, features).
@@ -45,40 +46,51 @@ class OwnRecords:
         """Number of persons: of what is drawn together."""
         return len(self.features) // self.rows_per_unit
 
+    @classmethod
+    def none(cls, features: int, classes: int, frac_bits: int) -> "OwnRecords":
+        """Returns no records of so many features and classes."""
+        x, y = (np.zeros((0, width), dtype=np.int64) for width in (features, classes))
+        return cls(features=x, labels=y, frac_bits=frac_bits)
 
-@dataclass(frozen=True, kw_only=True)
-class Rows:
-    """One party's rows of one batch: real records first, then padding; secret.
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one batch: one party's, secret, padding last; or shares of those of all, by rank.
 
     Attributes:
-        features: (capacity, features); zero in padding rows.
-        labels: (capacity, classes).
-        squared_norms: exact ||a_j||^2 with 2f fractional bits, (capacity,).
-        padding: 1 in padding rows, else 0, (capacity,).
+        x: features, (rows, features), zero in rows of padding; or what `Ring.factor` makes of them.
+        y: targets, (rows, classes).
+        squared_norms: exact ||x_j||^2 with 2f fractional bits, (rows,); None if nobody gave them.
+        padding: 1 in rows that count for nothing, else 0, (rows,); None if all rows count.
     """
 
-    features: Integers
-    labels: Integers
-    squared_norms: Integers
-    padding: Integers
+    x: Any
+    y: Any
+    squared_norms: Any
+    padding: Any
 
-    def part(self, rows: slice) -> "Rows":
+    @property
+    def columns(self) -> tuple[Any, Any, Any, Any]:
+        """All four, in turn."""
+        return self.x, self.y, self.squared_norms, self.padding
+
+    def part(self, rows: slice) -> "Batch":
         """Returns some of the rows."""
-        return Rows(
-            features=self.features[rows],
-            labels=self.labels[rows],
-            squared_norms=self.squared_norms[rows],
-            padding=self.padding[rows],
-        )
+        return Batch(*(column[rows] for column in self.columns))
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> npt.NDArray[np.generic]:
     """Returns an array of real numbers, for example of objects that all are such numbers.
 
     Raises:
-        ArgumentError: there are complex numbers, texts, times or others, whose type is named.
+        ArgumentError: there are complex numbers, texts, times or others, whose type is named; or
+            rows of several lengths.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        given, allowed = type(values).__name__, "an array of real numbers"
+        raise ArgumentError(name, given, allowed, str(error), code="type") from error
     found = str(array.dtype)
     if array.dtype.kind in "biuf":
         return array
@@ -269,7 +281,7 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
 
 def draw_rows(
     records: OwnRecords, *, party: int, sample_rate: float, rows: int, source: NoiseSource
-) -> Rows:
+) -> Batch:
     """Returns a fresh Poisson sample of the persons, padded to a public number of rows.
 
     Each person is drawn with all of its k rows. Should more be drawn than fit, a random choice of
@@ -286,9 +298,5 @@ def draw_rows(
     records.features.take(chosen, axis=0, out=features[: len(chosen)], mode="clip")
     labels[: len(chosen)] = records.labels[chosen]
     padding[: len(chosen)] = 0 if records.empty is None else records.empty[chosen]
-    return Rows(
-        features=features,
-        labels=labels,
-        squared_norms=np.einsum("ij,ij->i", features, features),
-        padding=padding,
-    )
+    norms = np.einsum("ij,ij->i", features, features)
+    return Batch(features, labels, norms, padding)

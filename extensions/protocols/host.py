@@ -15,7 +15,8 @@ import numpy as np
 
 from extensions.network.passes import Parameters
 from extensions.privacy.randomness import uniform
-from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
+from extensions.privacy.sampling import Batch as Batch
+from extensions.privacy.sampling import OwnRecords, draw_rows
 from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
@@ -27,24 +28,6 @@ Compute = Callable[[Parameters], Sequence[Share]]
 Arrays = Sequence[Integers]
 Placed = Any
 """What the parties of this program have, where their host wants it."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Shares of rows of all owners, in the order of their ranks.
-
-    Attributes:
-        x: features, (rows, features), or what `Ring.factor` makes of them.
-        y: targets, (rows, classes).
-        squared_norms: exact ||x_j||^2 with 2f fractional bits, (rows,); None where no owner
-            supplied them.
-        padding: 1 in rows that count for nothing, else 0, (rows,); None if all rows count.
-    """
-
-    x: Share
-    y: Share
-    squared_norms: Share | None
-    padding: Share | None
 
 
 class Carried(NamedTuple):
@@ -267,18 +250,14 @@ class Host(Protocol):
             own = [one.part(parts[rank]) for rank, one in zip(self.ranks, drawn, strict=True)]
             yield self.batch_of([part.stop - part.start for part in parts], own)
 
-    def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
+    def batch_of(self, rows: Sequence[int], own: Sequence[Batch]) -> Batch:
         """Returns the batch of all parties' samples.
 
         Args:
             rows: public number of rows of each party.
             own: of each of `ranks` its sample.
         """
-        return Batch(
-            *self.share_rows(
-                rows, [[one.features, one.labels, one.squared_norms, one.padding] for one in own]
-            )
-        )
+        return Batch(*self.share_rows(rows, [one.columns for one in own]))
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
         """Returns all records, unpadded.

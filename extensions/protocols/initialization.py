@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.activations import PiecewiseLinear, activate, relu
+from extensions.network.activations import activate, relu
 from extensions.network.chain import Network
 from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
 from extensions.network.layers import parameter_norm
@@ -48,7 +48,7 @@ def initialize(
     start: Sequence[tuple[Share, Share]],
     held_out: Sequence[tuple[Share, Share]] = (),
     weighting: Weighting = "records",
-    activations: Sequence[PiecewiseLinear] | Network | None = None,
+    network: Network | None = None,
 ) -> Parameters:
     """Returns shares of the weights and biases that training starts from; opens nothing.
 
@@ -64,7 +64,7 @@ def initialize(
             features (records, features) and one-hot labels. Only the average does without.
         weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
             as in the paper.
-        activations: between the layers (`logits_of`); ReLU if left out.
+        network: of the models; layers with ReLU between them if left out.
 
     Guarantees:
         Local models and held-out records determine the result, but for the average's rounding.
@@ -86,14 +86,11 @@ def initialize(
         ArgumentError: a strategy, weighting, number of owners or of classes out of range, a
             weighting where nothing is averaged, or no held-out records.
     """
-    one_of(Strategy).check("strategy", strategy)
-    check_weighting(strategy, weighting)
+    check_choice(strategy, weighting, held_out)
     if strategy == "local-average":
         return average(ring, local, counts_of(records, weighting))
     tried = candidates(ring, strategy, local, records, start=start, weighting=weighting)
-    if not held_out:
-        raise ArgumentError("held_out", None, "to try candidates on", code="missing")
-    each = (misses(ring, tried, x, targets, activations) for x, targets in held_out)
+    each = (misses(ring, tried, x, targets, network) for x, targets in held_out)
     return best(ring, tried, functools.reduce(operator.add, each))
 
 
@@ -125,14 +122,14 @@ def misses(
     candidates: Stacked,
     x: Share,
     targets: Share,
-    activations: Sequence[PiecewiseLinear] | Network | None = None,
+    network: Network | None = None,
 ) -> Share:
     """Returns shares of how many records each candidate gets wrong, (candidates,).
 
     Those of several blocks of records add up. A candidate that says the same of all classes is
     right nowhere.
     """
-    logits = logits_of(ring, candidates, x, activations)
+    logits = logits_of(ring, candidates, x, network)
     return count_misses(ring, logits, targets, ties="wrong")
 
 
@@ -150,17 +147,21 @@ def counts_of(records: Sequence[int], weighting: Weighting) -> Sequence[int]:
     return [1] * len(records) if weighting == "uniform" else records
 
 
-def check_weighting(strategy: str, weighting: str) -> None:
-    """Raises ArgumentError unless there is such a weighting and, if it is not usual, an average.
+def check_choice(strategy: str, weighting: str, held_out: object) -> None:
+    """Raises ArgumentError unless there is such a choice, and what it needs.
 
     Args:
         strategy: of `initialize`.
-        weighting: of the average.
+        weighting: of the average, which only strategies with one take if it is not usual.
+        held_out: records, or None or none of them, without which only an average can do.
     """
+    one_of(Strategy).check("strategy", strategy)
     one_of(Weighting).check("weighting", weighting)
     if weighting != WEIGHTINGS[0] and strategy not in AVERAGING:
         rule = "without an average of local models"
         raise ArgumentError("weighting", weighting, rule, code="conflict")
+    if strategy != "local-average" and not held_out:
+        raise ArgumentError("held_out", None, f"with {{strategy={strategy}}}", code="missing")
 
 
 def encode_model(model: Sequence[tuple[Reals, Reals]], frac_bits: int) -> list[Integers]:
@@ -203,7 +204,7 @@ def logits_of(
     ring: Ring,
     candidates: Stacked,
     x: Share,
-    activations: Sequence[PiecewiseLinear] | Network | None = None,
+    network: Network | None = None,
 ) -> Share:
     """Returns shares of every candidate's logits, (candidates, rows, classes).
 
@@ -211,11 +212,13 @@ def logits_of(
         ring: the host.
         candidates: stacked models.
         x: shares of (rows, features).
-        activations: between linear layers, ReLU if left out; or the network, if it has other
-            layers: then each candidate takes the rounds of a pass of its own.
+        network: of the models. If it has other layers than linear ones with an activation between
+            them, each candidate takes the rounds of a pass of its own.
     """
-    if isinstance(activations, Network):
-        return _one_by_one(ring, activations, candidates, x)
+    if network is not None and not network.is_dense:
+        count = candidates[0][1].shape[0]
+        models = [[(weight[k], bias[k]) for weight, bias in candidates] for k in range(count)]
+        return ring.stack([forward(ring, network, model, x).logits for model in models])
     value: Share = None
     for i, (weight, bias) in enumerate(candidates):
         count, outputs, inputs = tuple(weight.shape)
@@ -223,18 +226,13 @@ def logits_of(
             (wide,) = ring.matmul([(x, weight.reshape(count * outputs, inputs).T)])
             products = [wide[:, k * outputs : (k + 1) * outputs] for k in range(count)]
         else:
-            value, _ = activate(ring, value, activations[i - 1] if activations else relu())
+            value, _ = activate(
+                ring, value, relu() if network is None else network.activations[i - 1]
+            )
             products = ring.matmul([(value[k], weight[k].T) for k in range(count)])
         offset = bias.reshape(count, 1, outputs) * (1 << ring.frac_bits)
         (value,) = ring.truncate([(ring.stack(products) + offset, ring.frac_bits)])
     return value
-
-
-def _one_by_one(ring: Ring, network: Network, candidates: Stacked, x: Share) -> Share:
-    """Returns shares of every candidate's logits, of a pass for each."""
-    count = candidates[0][1].shape[0]
-    models = [[(weight[k], bias[k]) for weight, bias in candidates] for k in range(count)]
-    return ring.stack([forward(ring, network, model, x).logits for model in models])
 
 
 def first_smallest(ring: Ring, values: Share) -> Share:

@@ -250,10 +250,9 @@ def _chosen(
 
     models = host.reshared(host.summands(start, stacked))
     number = number_of_candidates(of, len(sizes))
-    functions = network.activations if network.is_dense else network
     sum_of = SumOf(
         size=number,
-        count=lambda models, batch: misses(ring, models, batch.x, batch.y, functions),
+        count=lambda models, batch: misses(ring, models, batch.x, batch.y, network),
         finish=lambda models, found: flat(best(ring, models, found)),
     )
     blocks = tried.blocks_for(number * max(network.comparisons, network.widths[-1]))

@@ -6,7 +6,6 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from extensions.network.evaluation import count_misses
 from extensions.network.measures import accuracy_of, half_width, quality
 from extensions.network.passes import Parameters, forward
 from extensions.network.tally import (
@@ -24,6 +23,7 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Batch, Host, SumOf, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
 from extensions.protocols.optimizer import whole_network_of
+from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitening import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
@@ -31,8 +31,6 @@ from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Ring, Share
 from extensions.runs.config import TrainConfig
 
-COUNTED = "count of correct predictions"
-"""What ledgers call what is opened of held-out records."""
 COUNT = "the number of correct predictions on held-out records"
 SUMS = {
     "bins": (
@@ -86,14 +84,8 @@ def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
     which held-out records have no part in. An exact count costs what no ledger can say.
     """
     if config.evaluate == "noisy":
-        noise = config.count_noise / config.rows_per_unit
-        ledger.record(
-            COUNTED,
-            noise_multiplier=0.0 if config.insecure_seed is not None else noise,
-            sample_rate=1.0,
-            steps=1,
-            overflow_probability=_noise_failure(host, config),
-        )
+        noise = config.count_noise / config.rows_per_unit if config.insecure_seed is None else None
+        charge_counts(ledger, noise, noise_failure=_noise_failure(host, config))
 
 
 def _noise_failure(host: Host, config: TrainConfig) -> float:
@@ -233,8 +225,7 @@ class Outputs:
         logits = forward(ring, self._network, model, x).logits
         if self._config.judged == "all":
             return tally(ring, self._config.loss, logits, targets)
-        misses = count_misses(ring, logits, targets, ties="right")
-        return misses.reshape(1) * (1 << ring.frac_bits)
+        return count_wrong(ring, logits, targets)
 
     @property
     def _sigma(self) -> float:
@@ -250,10 +241,7 @@ class Outputs:
         return summary(ring, counts, config.classes, self._records, hidden=config.hidden)
 
     def _noised(self, _: Parameters, counts: Share) -> list[Share]:
-        """What is opened of the counts, with Protocol 2's noise if it is asked for.
-
-        The grid is that fine, so that discrete noise is accounted as continuous.
-        """
+        """What is opened of the counts, with Protocol 2's noise if it is asked for."""
         ring = self._host.ring
         sums = self._summary(ring, counts)
         if self._config.evaluate != "noisy":

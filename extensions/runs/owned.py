@@ -107,11 +107,7 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     if len(x):
         check_number(len(x), config.parties)
         return checked_records(x, y, config)
-    return OwnRecords(
-        features=np.zeros((0, x.shape[1]), dtype=np.int64),
-        labels=np.zeros((0, config.classes), dtype=np.int64),
-        frac_bits=config.frac_bits,
-    )
+    return OwnRecords.none(x.shape[1], config.classes, config.frac_bits)
 
 
 def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:

@@ -61,7 +61,7 @@ def batches(frac_bits: int) -> list[Integers]:
         draw_rows(records, party=0, sample_rate=SAMPLE_RATE, rows=ROWS, source=source)
         for _ in range(STEPS)
     ]
-    names = ("features", "labels", "padding")
+    names = ("x", "y", "padding")
     return [np.stack([getattr(batch, name) for batch in rows]) for name in names]
 
 

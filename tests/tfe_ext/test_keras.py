@@ -108,8 +108,8 @@ def replayed_batches(steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
             for i, records in enumerate(own)
         ]
         real = np.concatenate([rows.padding for rows in drawn]) == 0
-        x = np.concatenate([rows.features for rows in drawn])[real]
-        y = np.concatenate([rows.labels for rows in drawn])[real]
+        x = np.concatenate([rows.x for rows in drawn])[real]
+        y = np.concatenate([rows.y for rows in drawn])[real]
         batches.append((x * 2.0**-F, y * 2.0**-F))
     return batches
 

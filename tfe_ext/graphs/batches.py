@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
@@ -12,18 +10,14 @@ from extensions.network.chain import Network
 from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
-from tfe_ext.graphs.datasets import PlacedRecords, is_dataset, read
+from tfe_ext.graphs.datasets import is_dataset, read
 from tfe_ext.graphs.tables import RecordTable
-from tfe_ext.ring.inputs import share_from
-from tfe_ext.ring.placed import concatenate
+from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.ring.variables import ShareVariable
 
 import tf_encrypted as tfe
-
-Own = OwnRecords | PlacedRecords
-"""One owner's records, in this process or on the owner's device."""
 
 
 class OwnersRecords:
@@ -37,16 +31,15 @@ class OwnersRecords:
         tables: likewise, on the owners' devices.
     """
 
-    def __init__(self, servers: Servers, records: Mapping[str, Own]) -> None:
+    def __init__(self, servers: Servers, records: Mapping[str, OwnRecords]) -> None:
         self._servers = servers
         config = tfe.get_config()
         self.tables = {
             name: RecordTable(config.get_player(name).device_name, own)
             for name, own in records.items()
         }
-        self.shapes = shapes_of(records)
 
-    def replace(self, records: Mapping[str, Own]) -> None:
+    def replace(self, records: Mapping[str, OwnRecords]) -> None:
         """Puts other records of the same shapes in their place."""
         for table, own in zip(self.tables.values(), records.values(), strict=True):
             table.replace(own)
@@ -86,13 +79,19 @@ class OwnersRecords:
             for party, (table, count) in enumerate(tables)
         ]
 
-    def shared(self, drawn: Sequence[Sequence[tf.Tensor]]) -> Batch:
-        """Returns the batch of all owners' rows, each on its owner's device."""
-        return Batch(*self._shared(drawn))
+    def shared(self, columns: Sequence[Sequence[tf.Tensor]]) -> Batch:
+        """Returns the batch of all owners' rows, each owner's columns on its device.
+
+        They are features, labels, squared norms and, unless all rows count, padding.
+        """
+        devices = (table.device for table in self.tables.values())
+        x, y, *beside = share_rows(self._servers, zip(devices, columns, strict=True))
+        norms, padding = [*beside, None][:2]
+        return Batch(x, y, norms, padding)
 
     def everything(self) -> Batch:
         """Returns all records, in the order of owners."""
-        return self._unpadded([table.everything() for table in self.tables.values()])
+        return self.shared([table.everything() for table in self.tables.values()])
 
     def part(
         self, index: Sequence[tf.Tensor], starts: Sequence[int], sizes: Sequence[int]
@@ -106,19 +105,7 @@ class OwnersRecords:
         """
         owners = zip(self.tables.values(), index, starts, sizes, strict=True)
         parts = [table.part(place, start, size) for table, place, start, size in owners]
-        return self._unpadded(parts)
-
-    def _unpadded(self, columns: Sequence[Sequence[tf.Tensor]]) -> Batch:
-        x, y, norms = self._shared(columns)
-        return Batch(x, y, norms, None)
-
-    def _shared(self, columns: Sequence[Sequence[tf.Tensor]]) -> list[Replicated]:
-        """Shares of each column of all owners, who have these on their devices."""
-        shares = [
-            share_from(self._servers, own, table.device)
-            for table, own in zip(self.tables.values(), columns, strict=True)
-        ]
-        return [concatenate(column) for column in zip(*shares, strict=True)]
+        return self.shared(parts)
 
 
 class SharedRecords:
@@ -203,7 +190,7 @@ def pair_of(data: Any) -> tuple[Any, Any]:
 
 def check_owners(
     x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
-) -> dict[str, Own]:
+) -> dict[str, OwnRecords]:
     """Returns each owner's records, checked and encoded, before anything is shared.
 
     Args:
@@ -233,7 +220,7 @@ def check_owners(
         raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(labelled)}")
     check_players("x", x)
     options: dict[str, Any] = {"frac_bits": frac_bits, "max_feature_norm": max_feature_norm}
-    checked: dict[str, Own] = {}
+    checked: dict[str, OwnRecords] = {}
     for name in x:
         if is_dataset(x[name]):
             checked[name] = read(name, x[name], network, **options)
@@ -255,14 +242,10 @@ def _check_arrays(
     name: str, x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
 ) -> OwnRecords:
     """Returns an owner's records, given as arrays, checked and encoded."""
-    features, labels = _as_arrays(name, x, y)
-    if features.ndim > 2:
-        features = features.reshape(len(features), -1)
-    if network.widths[-1] == 1 and labels.ndim == 1:
-        labels = labels[:, None]
     try:
+        features, labels = as_reals("x", x), as_reals("y", y)
         own = check_records(
-            features,
+            features.reshape(len(features), -1) if features.ndim > 2 else features,
             labels,
             frac_bits=frac_bits,
             classes=network.widths[-1],
@@ -278,22 +261,6 @@ def _check_arrays(
     return own
 
 
-def _as_arrays(
-    name: str, x: Any, y: Any
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]]:
-    """Returns an owner's features and labels as arrays of numbers."""
-    try:
-        return as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            "x, y",
-            f"{type(x).__name__}, {type(y).__name__} of {name}",
-            "arrays of numbers in the clear, which are shared from their owner's device",
-            str(error),
-            code="type",
-        ) from error
-
-
-def shapes_of(records: Mapping[str, Own]) -> tuple[tuple[str, int], ...]:
+def shapes_of(records: Mapping[str, OwnRecords]) -> tuple[tuple[str, int], ...]:
     """Returns what a traced step depends on."""
     return tuple((name, len(own)) for name, own in records.items())

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,32 +9,12 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
+from extensions.privacy.sampling import OwnRecords
 from extensions.ring.fixed_point import SAFE_BITS
 
 import tf_encrypted as tfe
 
 _PAIR = "a tf.data.Dataset of pairs (features, labels), of numbers and of known shapes"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PlacedRecords:
-    """One owner's records, checked and encoded, as tensors on its device; secret.
-
-    Attributes:
-        features: ring integers, (records, features).
-        labels: ring integers in [0, 2^f], (records, classes).
-        rows_per_unit: as in `OwnRecords`.
-        empty: likewise.
-    """
-
-    features: tf.Tensor
-    labels: tf.Tensor
-    rows_per_unit: int = 1
-    empty: tf.Tensor | None = None
-
-    def __len__(self) -> int:
-        """Number of persons: of what is drawn together."""
-        return int(self.features.shape[0]) // self.rows_per_unit
 
 
 def is_dataset(records: Any) -> bool:
@@ -50,8 +29,10 @@ def read(
     *,
     frac_bits: int,
     max_feature_norm: float,
-) -> PlacedRecords:
+) -> OwnRecords:
     """Returns all records that the dataset gives, read once, checked and encoded by their owner.
+
+    Features and labels are tensors on the owner's device.
 
     Args:
         name: of the owner, a player of the configuration.
@@ -89,7 +70,8 @@ def read(
             f"labels beyond 0..{network.widths[-1] - 1}, or targets beyond [0, 1]": of_range,
         }
         _raise_for(name, checks)
-        return PlacedRecords(features=encoded, labels=_encode(targets, frac_bits))
+        labels = _encode(targets, frac_bits)
+        return OwnRecords(features=encoded, labels=labels, frac_bits=frac_bits)
 
 
 def _place_of(name: str, dataset: tf.data.Dataset, device: str) -> str:

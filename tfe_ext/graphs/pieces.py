@@ -16,74 +16,61 @@ from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords, Records
 from tfe_ext.graphs.programs import Program
 from tfe_ext.graphs.tables import padded, rows_from
-from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.variables import SumVariable
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """In how many pieces which rows are computed; public.
-
-    Attributes:
-        records: of the owners.
-        count: number of pieces, 2 at least.
-        rows: of each owner in a piece; what its sample lacks are rows of padding.
-    """
-
-    records: OwnersRecords
-    count: int
-    rows: tuple[int, ...]
-
-    @classmethod
-    def of(cls, records: Records, rows: Sequence[int], most: int | None) -> Self | None:
-        """Returns the pieces of a step: each has some rows of every owner. None: it is one.
-
-        Args:
-            records: of the step.
-            rows: of each owner's sample.
-            most: about how many rows a piece may have; None for all.
-
-        Raises:
-            ArgumentError: fewer rows than one, or records that are shared already.
-        """
-        if most is None:
-            return None
-        Whole(1).check("physical_rows", most)
-        if not isinstance(records, OwnersRecords):
-            allowed = "None for records that are shared already, as one batch"
-            raise ArgumentError("physical_rows", most, allowed)
-        count = pieces_of(rows, most)
-        return cls(records, count, tuple(-(-n // count) for n in rows)) if count > 1 else None
-
-
-@dataclass(frozen=True)
 class Sampling:
-    """Which rows a step has.
+    """Which rows a step has, and in how many pieces they are computed; public.
 
     Attributes:
         records: of which they are.
         rows: of each owner.
         rate: with which each record is drawn.
         source: of what is drawn.
-        pieces: in which they are computed, or None.
+        pieces: each has some rows of every owner; what its sample lacks are rows of padding.
     """
 
     records: Records
     rows: list[int]
     rate: float
     source: NoiseSource
-    pieces: Pieces | None
+    pieces: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        records: Records,
+        rows: list[int],
+        rate: float,
+        source: NoiseSource,
+        most: int | None,
+    ) -> Self:
+        """Returns the sampling of a step in pieces of about that many rows; None: in one.
+
+        Raises:
+            ArgumentError: fewer rows than one, or records that are shared already.
+        """
+        if most is not None:
+            Whole(1).check("physical_rows", most)
+            if not isinstance(records, OwnersRecords):
+                allowed = "None for records that are shared already, as one batch"
+                raise ArgumentError("physical_rows", most, allowed)
+        return cls(records, rows, rate, source, pieces_of(rows, most))
+
+    @property
+    def rows_of_piece(self) -> list[int]:
+        """Number of rows of each owner in a piece."""
+        return [-(-n // self.pieces) for n in self.rows]
 
     @property
     def all_rows(self) -> int:
         """Number of rows of a step, padding included."""
-        if self.pieces is None:
-            return sum(self.rows)
-        return self.pieces.count * sum(self.pieces.rows)
+        return self.pieces * sum(self.rows_of_piece)
 
     def program(
         self,
-        ring: ABY3Ring,
+        servers: Sequence[str],
         plan: StepPlan,
         clipped: Callable[[Batch], Sums],
         finish: Callable[[Sums], None],
@@ -91,28 +78,26 @@ class Sampling:
         """Returns what makes steps: one graph, or those of `InPieces`.
 
         Args:
-            ring: that of the protocol.
+            servers: names of their devices.
             plan: of the step.
             clipped: returns the sums of rows.
             finish: makes a step by the sums of all.
         """
+        if self.pieces > 1:
+            return InPieces(self, servers, plan, clipped, finish)
         drawn = self.rows, self.rate, self.source
-        if self.pieces is None:
-            return Program(lambda: finish(clipped(self.records.sample(*drawn))))
-        records = self.pieces.records
-        return InPieces(self.pieces, ring, plan, lambda: records.draw(*drawn), clipped, finish)
+        return Program(lambda: finish(clipped(self.records.sample(*drawn))))
 
 
 class InPieces:
     """Makes steps by three graphs: owners draw, a piece is added up, and a step is made.
 
     Args:
-        pieces: of a step.
-        ring: that of the protocol.
-        plan: of the step.
-        draw: returns each owner's sample, on its device.
-        clipped: returns the sums of a piece's rows.
-        finish: makes the step by the sums of all.
+        sampling: of a step, of records of their owners.
+        servers: as in `Sampling.program`, and so are the others.
+        plan: likewise.
+        clipped: likewise.
+        finish: likewise.
 
     Guarantees:
         Owners draw one sample, and keep it in the clear on their own devices until the next step.
@@ -125,24 +110,25 @@ class InPieces:
 
     def __init__(
         self,
-        pieces: Pieces,
-        ring: ABY3Ring,
+        sampling: Sampling,
+        servers: Sequence[str],
         plan: StepPlan,
-        draw: Callable[[], Sequence[Sequence[tf.Tensor]]],
         clipped: Callable[[Batch], Sums],
         finish: Callable[[Sums], None],
     ) -> None:
-        self._pieces, self._plan = pieces, plan
-        self._draw, self._clipped, self._finish = draw, clipped, finish
+        assert isinstance(sampling.records, OwnersRecords)
+        self._sampling, self._records = sampling, sampling.records
+        self._plan, self._clipped, self._finish = plan, clipped, finish
+        tables = self._records.tables.values()
         self._samples = [
-            _Sample(table.device, table.widths, pieces.count, rows)
-            for table, rows in zip(pieces.records.tables.values(), pieces.rows, strict=True)
+            _Sample(table.device, table.widths, sampling.pieces, rows)
+            for table, rows in zip(tables, sampling.rows_of_piece, strict=True)
         ]
         shapes: list[tuple[int, ...]] = []
         for layer in plan.layers:
             shapes.append((layer.out_features, layer.in_features))
             shapes += [(layer.out_features,)] * layer.has_bias
-        self._sums = [SumVariable(ring.servers.devices, shape) for shape in shapes]
+        self._sums = [SumVariable(servers, shape) for shape in shapes]
         self._begin = Program(self._begun)
         self._add = Program(self._added)
         self._end = Program(self._ended)
@@ -150,14 +136,14 @@ class InPieces:
     def __call__(self) -> None:
         """Makes a step."""
         self._begin()
-        for _ in range(self._pieces.count):
+        for _ in range(self._sampling.pieces):
             self._add()
         self._end()
 
     @property
     def cost(self) -> Cost:
         """What a step costs, read from the graphs."""
-        return self._begin.cost.then(self._add.cost, self._pieces.count).then(self._end.cost)
+        return self._begin.cost.then(self._add.cost, self._sampling.pieces).then(self._end.cost)
 
     @property
     def memory(self) -> int:
@@ -165,13 +151,15 @@ class InPieces:
         return max(each.memory for each in (self._begin, self._add, self._end))
 
     def _begun(self) -> None:
-        for sample, drawn in zip(self._samples, self._draw(), strict=True):
-            sample.take(drawn)
+        of = self._sampling
+        drawn = self._records.draw(of.rows, of.rate, of.source)
+        for sample, own in zip(self._samples, drawn, strict=True):
+            sample.take(own)
         for total in self._sums:
             total.clear()
 
     def _added(self) -> None:
-        batch = self._pieces.records.shared([sample.next() for sample in self._samples])
+        batch = self._records.shared([sample.next() for sample in self._samples])
         for total, part in zip(self._sums, parts_of(self._clipped(batch)), strict=True):
             total.add(part)
 

@@ -12,7 +12,6 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from tfe_ext.graphs.datasets import PlacedRecords
 from tfe_ext.streams.devices import in_this_process
 from tfe_ext.streams.gaussian import uniform_words
 from tfe_ext.streams.randomness import Stream
@@ -23,10 +22,10 @@ class RecordTable:
 
     Args:
         device: name of the owner's device.
-        records: checked and encoded.
+        records: checked and encoded, in this process or on the device.
     """
 
-    def __init__(self, device: str, records: OwnRecords | PlacedRecords) -> None:
+    def __init__(self, device: str, records: OwnRecords) -> None:
         self.device = device
         self._columns: list[tf.Variable] = []
         self._empty: tf.Variable | None = None
@@ -51,7 +50,7 @@ class RecordTable:
         """Number of features and of classes."""
         return int(self._columns[0].shape[1]), int(self._columns[1].shape[1])
 
-    def replace(self, records: OwnRecords | PlacedRecords) -> None:
+    def replace(self, records: OwnRecords) -> None:
         """Puts other records of the same shapes in their place, in traced functions too."""
         with tf.device(self.device):
             for column, values in zip(self._columns, _columns(records), strict=True):
@@ -131,7 +130,7 @@ def padded(drawn: Sequence[tf.Tensor], rows: int) -> list[tf.Tensor]:
     return [*more, tf.pad(is_padding, [[0, lacking]], constant_values=1)]
 
 
-def _columns(records: OwnRecords | PlacedRecords) -> list[Any]:
+def _columns(records: OwnRecords) -> list[Any]:
     norms = tf.reduce_sum(records.features * records.features, axis=1)
     return [records.features, records.labels, norms]
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from extensions.network.evaluation import count_misses
 from extensions.privacy.accounting import Ledger
-from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.announcement import blocks_for
 from extensions.protocols.host import Batch
 from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.ring.fixed_point import decode
 from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE
@@ -22,35 +21,6 @@ from tfe_ext.keras.steps.step import logits_of, opened
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.shares import Share
 
-COUNT = "count of correct predictions"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """What is added to a count.
-
-    Attributes:
-        deviation: of the noise, in records; None opens the count exactly.
-        source: of the noise.
-
-    Raises:
-        ArgumentError: the deviation is not positive.
-    """
-
-    deviation: float | None
-    source: NoiseSource
-
-    def __post_init__(self) -> None:
-        if self.deviation is not None:
-            POSITIVE.check("count_noise", self.deviation)
-
-    @property
-    def multiplier(self) -> float:
-        """Over what one record changes; zero if anybody may know the noise."""
-        if self.deviation is None or isinstance(self.source, InsecureSeededSource):
-            return 0.0
-        return self.deviation
-
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
@@ -60,21 +30,28 @@ class Count:
         program: opens the number of those it gets wrong (`misses`).
         records: number of those counted.
         frac_bits: of the protocol.
-        noise: that the number gets.
+        noise: deviation of the noise that the number gets, in records; None opens it exactly.
+        source: of the noise.
         ledgers: that each number is charged to; without noise it costs infinity.
 
     Guarantees:
-        One record changes the number by 1 at most, whatever the model, and any one server, which
-        knows its own summand, still faces noise of the deviation
-        (`extensions.protocols.noise.add_gaussian_noise`): each opening is a Gaussian mechanism of
-        that multiplier.
+        Any one server, which knows its own summand, still faces noise of the deviation
+        (`extensions.protocols.noise.add_gaussian_noise`).
+
+    Raises:
+        ArgumentError: the deviation is not positive.
     """
 
     program: Program | Total
     records: int
     frac_bits: int
-    noise: Noise
+    noise: float | None
+    source: NoiseSource
     ledgers: tuple[Ledger, ...]
+
+    def __post_init__(self) -> None:
+        if self.noise is not None:
+            POSITIVE.check("count_noise", self.noise)
 
     def accuracy(self, announce: Callable[[], None]) -> float:
         """Returns the part of the records that the model gets right, in [0, 1]; charges it before.
@@ -93,34 +70,28 @@ class Count:
 
     def charge(self, times: int = 1) -> None:
         """Records so many openings, whether they are made or not."""
-        multiplier = self.noise.multiplier
+        failure = noise_failure(1, times) if self.noise is not None else 0.0
         for ledger in self.ledgers:
-            ledger.record(
-                COUNT,
-                noise_multiplier=multiplier,
-                sample_rate=1.0,
-                steps=times,
-                overflow_probability=noise_failure(1, times) if multiplier else 0.0,
-            )
+            charge_counts(ledger, self.noise, self.source, times, failure)
 
 
-def misses(ring: ABY3Ring, chain: Chain, records: Records, noise: Noise) -> Program | Total:
+def misses(
+    ring: ABY3Ring, chain: Chain, records: Records, noise: float | None, source: NoiseSource
+) -> Program | Total:
     """Returns what opens the number of records that the model gets wrong, on the ring's grid.
 
     Records of owners are counted in blocks that memory holds, those that are shared all at once.
     """
 
     def wrong(batch: Batch) -> Share:
-        found: Share = count_misses(ring, logits_of(ring, chain, batch.x), batch.y, ties="right")
-        return found.reshape(1) * (1 << ring.frac_bits)
+        found: Share = count_wrong(ring, logits_of(ring, chain, batch.x), batch.y)
+        return found
 
     def finish(count: Share) -> tf.Tensor:
-        if noise.deviation is None:
+        if noise is None:
             return opened(count)
-        (noisy,) = add_gaussian_noise(
-            ring, [count], noise.deviation, frac_bits=ring.frac_bits, source=noise.source
-        )
-        return opened(noisy)
+        bits = ring.frac_bits
+        return opened(*add_gaussian_noise(ring, [count], noise, frac_bits=bits, source=source))
 
     sizes, network = records.sizes, chain.network
     blocks = blocks_for(sizes, network.widths[0], network.comparisons)

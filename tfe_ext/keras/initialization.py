@@ -7,19 +7,16 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.passes import Parameters
+from extensions.protocols.host import flat, pairs
 from extensions.protocols.initialization import Strategy, Weighting, encode_model, initialize
 from extensions.ring.fixed_point import Integers
-from extensions.ring.interface import Share
 from tfe_ext.costs.cost import Cost, cost_of_graph
 from tfe_ext.graphs.batches import check_players
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.steps.step import parameters_of, store
 from tfe_ext.keras.trainer import Trainer
-from tfe_ext.ring.inputs import share_from
-from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.servers import Servers
+from tfe_ext.ring.inputs import share_rows
 
 import tf_encrypted as tfe
 
@@ -79,21 +76,21 @@ class LocalStart:
         if held_out is not None and strategy != "local-average":
             tried = self._trainer.records(chain, *held_out, self._optimizer)
             self._trainer.held_out.record(_CHOICE, noise_multiplier=0.0, sample_rate=1.0, steps=1)
-        models = [_OwnModel(ring.servers, name, integers) for name, integers in checked.items()]
+        models = [_placed(name, integers) for name, integers in checked.items()]
 
         def start() -> None:
             batch = None if tried is None else tried.everything()
             started = initialize(
                 ring,
                 strategy,
-                _shared(models),
+                pairs(share_rows(ring.servers, models)),
                 [records[name] for name in checked],
                 start=parameters_of(ring, chain),
                 held_out=() if batch is None else [(batch.x, batch.y)],
                 weighting=weighting,
-                activations=chain.network.activations,
+                network=chain.network,
             )
-            store(ring, chain.flat, [x for weight, bias in started for x in (weight.T, bias)])
+            store(ring, chain.flat, flat([(weight.T, bias) for weight, bias in started]))
 
         self._trainer.start_fits = None
         return _run_once(start)
@@ -107,24 +104,11 @@ def _run_once(function: Callable[[], None]) -> Cost:
     return cost
 
 
-class _OwnModel:
-    """One owner's model as variables on its device, and on no other."""
-
-    def __init__(self, servers: Servers, name: str, integers: Sequence[Integers]) -> None:
-        self._servers = servers
-        self._owner = tfe.get_config().get_player(name).device_name
-        with tf.init_scope(), tf.device(self._owner):
-            self._values = [tf.Variable(x, trainable=False, name="local_model") for x in integers]
-
-    def share(self) -> list[Share]:
-        with tf.device(self._owner):
-            values = [variable.read_value() for variable in self._values]
-        return list(share_from(self._servers, values, self._owner))
-
-
-def _shared(models: Sequence[_OwnModel]) -> Parameters:
-    """Returns shares of all models, stacked layer by layer."""
-    return _pairs([concatenate(c) for c in zip(*(m.share() for m in models), strict=True)])
+def _placed(name: str, integers: Sequence[Integers]) -> tuple[str, list[tf.Variable]]:
+    """Returns an owner's device, and its model as variables there and nowhere else."""
+    owner = tfe.get_config().get_player(name).device_name
+    with tf.init_scope(), tf.device(owner):
+        return owner, [tf.Variable(x, trainable=False, name="local_model") for x in integers]
 
 
 def _check(
@@ -153,14 +137,10 @@ def _check(
         if given != wanted:
             allowed = f"of the model's shapes, {wanted}"
             raise ArgumentError("local", f"{given} at {name}", allowed, code="shape")
-        pairs = _pairs([np.asarray(weight, dtype=np.float64).T for weight in weights])
+        model = pairs([np.asarray(weight, dtype=np.float64).T for weight in weights])
         try:
-            checked[name] = encode_model(pairs, frac_bits)
+            checked[name] = encode_model(model, frac_bits)
         except ArgumentError as error:
             error.add_note(f"This is the model of {name}.")
             raise
     return checked
-
-
-def _pairs(parts: Sequence[Any]) -> Parameters:
-    return list(zip(parts[::2], parts[1::2], strict=True))

@@ -13,6 +13,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
+from extensions.protocols.optimizer.sample import Half
 from extensions.ring.interface import NoiseSource
 from extensions.rules import Between, Whole
 from tfe_ext.costs.cost import Cost
@@ -24,13 +25,13 @@ from tfe_ext.graphs.batches import (
     check_shared,
     shapes_of,
 )
-from tfe_ext.graphs.pieces import InPieces, Pieces, Sampling
+from tfe_ext.graphs.pieces import InPieces, Sampling
 from tfe_ext.graphs.programs import Kept, Program
 from tfe_ext.keras.base_optimizer import Optimizer
-from tfe_ext.keras.counting import Count, Noise, misses
+from tfe_ext.keras.counting import Count, misses
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.records.seen import Counted, Seen
-from tfe_ext.keras.records.vouching import VouchedPart, records_of
+from tfe_ext.keras.records.vouching import records_of
 from tfe_ext.keras.steps.iterates import Iterates
 from tfe_ext.keras.steps.step import clipped, finish, opened, parameters_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
@@ -93,8 +94,7 @@ class Trainer:
         chain = dataclasses.replace(chain, network=chain.network.with_bias_bits(biases))
         rate, source = optimizer.settings.sample_rate, optimizer.source
         rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
-        pieces = Pieces.of(records, rows, physical_rows)
-        sampling = Sampling(records, rows, rate, source, pieces)
+        sampling = Sampling.of(records, rows, rate, source, physical_rows)
         plan = optimizer.plan(
             chain.network,
             frac_bits=self.ring.frac_bits,
@@ -111,10 +111,10 @@ class Trainer:
 
         def made() -> Program | InPieces:
             sums = functools.partial(clipped, self.ring, chain, plan=rule.plan)
-            return sampling.program(self.ring, rule.plan, sums, finished)
+            return sampling.program(self.ring.servers.devices, rule.plan, sums, finished)
 
         own = tuple(map(id, beside.values()))
-        key = ("step", id(records), tuple(rows), pieces, rate, _own(source), rule, own)
+        key = ("step", id(records), tuple(rows), sampling.pieces, rate, _own(source), rule, own)
         program = self._step = self._programs.get((*key, *_facts(chain)), made)
 
         def run(integers: Sequence[int]) -> None:
@@ -214,14 +214,14 @@ class Trainer:
         else:
             ledgers = (self.held_out, self._counted.ledger(marks))
         source = SystemSource() if optimizer is None else optimizer.source
-        added = Noise(deviation=noise, source=source)
         key = ("count", id(records), noise, _own(source), *_facts(chain))
-        program = self._programs.get(key, lambda: misses(self.ring, chain, records, added))
+        program = self._programs.get(key, lambda: misses(self.ring, chain, records, noise, source))
         return Count(
             program=program,
             records=records.size,
             frac_bits=self.ring.frac_bits,
-            noise=added,
+            noise=noise,
+            source=source,
             ledgers=ledgers,
         )
 
@@ -253,9 +253,8 @@ class Trainer:
         Raises:
             ArgumentError: records that do not fit.
         """
-        if _are_tensors(x, y) or isinstance(x, VouchedPart) or isinstance(y, VouchedPart):
-            vouched = records_of(x, y, max_feature_norm)
-            records = self._shared("learnt", vouched.x, vouched.y, chain)
+        if _are_tensors(x, y) or isinstance(x, Half) or isinstance(y, Half):
+            records = self._shared("learnt", *records_of(x, y, max_feature_norm), chain)
         else:
             records = self._owned("learnt", chain, x, y, max_feature_norm)
         self._seen.add(records)

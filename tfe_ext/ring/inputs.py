@@ -1,10 +1,12 @@
 """What one device has in the clear becomes replicated shares of the servers; one round."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tfe_ext.ring.messages import send
+from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.streams.seeds import expand_seed, seeds_on
@@ -30,6 +32,26 @@ def share_from(servers: Servers, tensors: Sequence[tf.Tensor], owner: str) -> li
     if owner in servers.devices:
         return _from_server(servers, tensors, servers.devices.index(owner))
     return [deal(servers, tensor, owner) for tensor in tensors]
+
+
+def share_rows(servers: Servers, own: Iterable[tuple[str, Sequence[Any]]]) -> list[Replicated]:
+    """Returns shares of several owners' rows, one owner's after the other's, column by column.
+
+    Args:
+        servers: who get the shares.
+        own: device of each owner and its columns, which are tensors, or variables to be read.
+
+    Cost:
+        That of `share_from`; one round for all.
+    """
+    shares = []
+    for device, columns in own:
+        with tf.device(device):
+            values = [
+                each.read_value() if isinstance(each, tf.Variable) else each for each in columns
+            ]
+        shares.append(share_from(servers, values, device))
+    return [concatenate(column) for column in zip(*shares, strict=True)]
 
 
 def deal(

@@ -2,13 +2,12 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import tensorflow as tf
 
-from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import (
@@ -35,13 +34,12 @@ from extensions.runs.config.seconds import work
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords
-from tfe_ext.graphs.datasets import PlacedRecords
-from tfe_ext.graphs.pieces import InPieces, Pieces
+from tfe_ext.graphs.pieces import InPieces, Sampling
 from tfe_ext.graphs.programs import Program
 from tfe_ext.graphs.totals import total_of
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
-from tfe_ext.ring.inputs import share_from
+from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Replicated, Share
 from tfe_ext.ring.variables import ScalarVariables
@@ -78,13 +76,13 @@ class ABY3Host(Host):
         else:
             tell(StepForecast(0, 0), Pace(work=work(), beside=BESIDE))
 
-    def place(self, own: Sequence[OwnRecords | PlacedRecords | Arrays]) -> Placed:
+    def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
 
         They are no constants of a graph, of which every player gets a copy. What is there already
         stays there.
         """
-        records = [each for each in own if isinstance(each, OwnRecords | PlacedRecords)]
+        records = [each for each in own if isinstance(each, OwnRecords)]
         if records:
             return OwnersRecords(self._servers, dict(zip(self._names, records, strict=True)))
         placed = []
@@ -93,23 +91,6 @@ class ABY3Host(Host):
                 placed.append([tf.Variable(array, trainable=False) for array in arrays])
         return placed
 
-    def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
-        """Returns a fresh sample whenever the graph runs; each server draws on its own device."""
-        batch: Batch = records.sample(list(rows), rate, self.noise)
-        return batch
-
-    def samples(
-        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
-    ) -> Iterator[Batch]:
-        """Yields the sample as one piece: several are graphs of their own (`compile`).
-
-        Raises:
-            ArgumentError: several pieces.
-        """
-        if pieces != 1:
-            raise ArgumentError("pieces", pieces, "1 in one graph, whose parts run at once")
-        yield self.sample(records, rows, rate)
-
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
         """Returns all records."""
         batch: Batch = records.everything()
@@ -117,12 +98,7 @@ class ABY3Host(Host):
 
     def share_rows(self, rows: Sequence[int], own: Placed) -> list[Share]:
         """Returns shares of what every server has."""
-        shared = []
-        for device, variables in zip(self._on, own, strict=True):
-            with tf.device(device):
-                values = [variable.read_value() for variable in variables]
-            shared.append(share_from(self._servers, values, device))
-        return [concatenate(column) for column in zip(*shared, strict=True)]
+        return list[Share](share_rows(self._servers, zip(self._on, own, strict=True)))
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns x_R of every share, for each server R; what is computed is one graph.
@@ -134,7 +110,7 @@ class ABY3Host(Host):
     def total(
         self,
         model: Parameters,
-        records: Sequence[OwnRecords | PlacedRecords],
+        records: Sequence[OwnRecords],
         rows: Sequence[int],
         blocks: int,
         sum_of: SumOf,
@@ -249,14 +225,12 @@ class ABY3Host(Host):
         self, step: Computation, model: Parameters, integers: Sequence[int]
     ) -> tuple[Program | InPieces, ScalarVariables]:
         public = ScalarVariables(self._on, integers)
-        if not isinstance(step, SampledStep) or step.pieces == 1:
+        if not isinstance(step, SampledStep):
             return Program(lambda: self._store(model, step(_read(model), *public.read()))), public
-        pieces = Pieces(step.placed, step.pieces, tuple(n // step.pieces for n in step.rows))
-        program = InPieces(
-            pieces,
-            self.ring,
+        sampling = Sampling(step.placed, [*step.rows], step.rate, self.noise, step.pieces)
+        program = sampling.program(
+            self._on,
             step.step.plan,
-            lambda: step.placed.draw(list(step.rows), step.rate, self.noise),
             lambda batch: step.clipped(_read(model), batch),
             lambda sums: self._store(model, step.finish(_read(model), sums, *public.read())),
         )

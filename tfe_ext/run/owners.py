@@ -17,7 +17,6 @@ from extensions.runs.budget import Reservations
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_start
 from extensions.runs.manifest import listed
-from tfe_ext.graphs.datasets import PlacedRecords
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.client import RemotePlayers
 from tfe_ext.players.records.asking import FarOwner, ask_all
@@ -77,16 +76,16 @@ class FarOwners:
             config: resolved settings.
             name: of the run; without one it is in no ledger.
         """
-        train: list[PlacedRecords] = []
-        held_out: list[PlacedRecords] = []
+        train: list[OwnRecords] = []
+        held_out: list[OwnRecords] = []
         problem, budget = None, Reservations()
         try:
             fields = {"run": name, "config": config.to_dict()}
             for owner, said in zip(
                 self._owners, ask_all(self._owners, "prepare", **fields), strict=True
             ):
-                train.append(_records(owner, "train", config.rows_per_unit, said["empty"]))
-                held_out.append(_records(owner, "held_out", 1, empty=False))
+                train.append(_records(owner, "train", config, config.rows_per_unit, said["empty"]))
+                held_out.append(_records(owner, "held_out", config))
             if name:
                 budget = _Ledgers(self._owners, name)
                 budget.reserve()
@@ -101,8 +100,8 @@ class FarOwners:
 
         learnt: list[Mapping[str, Any]] = []
         own = pea.Own(
-            train=cast(Sequence[OwnRecords], train),
-            held_out=cast(Sequence[OwnRecords], held_out),
+            train=train,
+            held_out=held_out,
             problem=problem,
             learn=learn,
             account=lambda ledger: account_for_start(ledger, config),
@@ -110,10 +109,13 @@ class FarOwners:
         return own, budget
 
 
-def _records(owner: FarOwner, which: str, rows_per_unit: int, empty: bool) -> PlacedRecords:
-    return PlacedRecords(
+def _records(
+    owner: FarOwner, which: str, config: TrainConfig, rows_per_unit: int = 1, empty: bool = False
+) -> OwnRecords:
+    return OwnRecords(
         features=owner.take(f"{which}_features"),
         labels=owner.take(f"{which}_labels"),
+        frac_bits=config.frac_bits,
         rows_per_unit=rows_per_unit,
         empty=owner.take(f"{which}_empty") if empty else None,
     )

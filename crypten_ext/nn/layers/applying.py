@@ -13,7 +13,6 @@ from crypten_ext.nn.layers.autograd import FUNCTIONS, is_recorded
 from crypten_ext.nn.provenance import (
     LayerUse,
     Provenance,
-    SharedBatch,
     StageUse,
     Version,
     apart,
@@ -22,11 +21,12 @@ from crypten_ext.nn.provenance import (
     refusal,
 )
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, bits_of, check_same_bits, ring_of
-from crypten_ext.ring.factors import Operand
+from crypten_ext.ring.factors import Factor, Operand
 from extensions.errors import GradientError, InsecureError
 from extensions.network.activations import PiecewiseLinear
 from extensions.network.stages.stage import Activation, Stage
 from extensions.network.stages.trained import Linear, Trained
+from extensions.protocols.host import Batch
 
 from crypten.cryptensor import CrypTensor
 from crypten.gradients import FUNCTION_REGISTRY
@@ -164,10 +164,10 @@ def _rows(ring: CrypTenRing, x: MPCTensor, origin: Provenance, stage: Trained) -
     That is the owners' where there is one. A further pass over the same rows opens them anew.
     """
     rows: torch.Tensor = x.share.reshape(x.size(0), -1)
-    shared: SharedBatch | None = origin.batch.shared
-    if not isinstance(stage, Linear) or shared is None or origin.uses or shared.features.is_used:
+    shared: Batch | None = origin.batch.shared
+    if not isinstance(stage, Linear) or shared is None or origin.uses or shared.x.is_used:
         return rows
-    return shared.features
+    return cast(Factor, shared.x)
 
 
 def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:

@@ -11,11 +11,13 @@ optimizers used it. A host marks its own tensors or arrays with the two `Half`s 
 A sample is a Python object of the process that trains. Nothing of it is sent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from extensions.errors import GradientError
+from extensions.errors import ArgumentError, GradientError
+from extensions.privacy.sampling import check_sample_rate
+from extensions.rules import POSITIVE
 
 Side = Literal["features", "targets"]
 Sums = TypeVar("Sums")
@@ -43,7 +45,7 @@ class SampleFacts:
     feature_norm: float
     expected_size: float
     sample_rate: float
-    overflow_probability: float
+    overflow_probability: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class Sample:
     Attributes:
         public: what everybody knows of it.
         rows: its public number of rows; of a piece, those of the whole.
-        shared: what the host holds of it; None where a caller vouches for it.
+        shared: what the host holds of it, beside the tensors that it marked; or None.
         whole: of which it is a piece; None of a whole one.
         index: of the piece, from 0 on.
         count: number of pieces.
@@ -90,6 +92,38 @@ class Sample:
                 "(sample_rate=1.0) call vouch_for in each step."
             )
         self._users.append(optimizer)
+
+
+def vouched(
+    x: Sequence[int],
+    y: Sequence[int],
+    max_feature_norm: float,
+    sample_rate: float = 1.0,
+    shared: Any = None,
+) -> Sample:
+    """Returns a sample of which a caller states what nobody can check.
+
+    Args:
+        x: shape of the features, (rows, ...).
+        y: shape of the targets, (rows, outputs).
+        max_feature_norm: bound of the Euclidean norm of a record's features.
+        sample_rate: with which each record is in it.
+        shared: what the host holds of it.
+
+    Raises:
+        ArgumentError: a rate or bound out of range, or shapes that do not fit.
+    """
+    rate = check_sample_rate(sample_rate)
+    POSITIVE.check("max_feature_norm", max_feature_norm)
+    if len(x) < 2 or len(y) != 2 or x[0] != y[0] or x[0] == 0:
+        allowed = "shapes (records, ...) and (records, outputs)"
+        raise ArgumentError("x, y", (tuple(x), tuple(y)), allowed, code="shape")
+    facts = SampleFacts(
+        feature_norm=float(max_feature_norm),
+        expected_size=float(x[0]),
+        sample_rate=rate,
+    )
+    return Sample(facts, x[0], shared)
 
 
 @dataclass(frozen=True, eq=False)

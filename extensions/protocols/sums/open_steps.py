@@ -12,7 +12,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows, row_blocks
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import input_bits, paired, parts_of
-from extensions.protocols.host import Batch, Host, flat, pairs, share_public
+from extensions.protocols.host import Host, flat, pairs, share_public
 from extensions.protocols.optimizer import TOTAL, State
 from extensions.protocols.pea import Keep
 from extensions.protocols.settings import TRAINING, Training, account
@@ -99,10 +99,8 @@ def _owners(
             rows=rows[rank],
             source=host.noise,
         )
-        columns = drawn.features, drawn.labels, drawn.squared_norms, drawn.padding
-        blocks = [*row_blocks(drawn.features.shape, _AT_ONCE)] or [slice(0)]
-        batches = (Batch(*(column[block] for column in columns)) for block in blocks)
-        each = [parts_of(step.clipped(ring, values, batch)) for batch in batches]
+        blocks = [*row_blocks(drawn.x.shape, _AT_ONCE)] or [slice(0)]
+        each = [parts_of(step.clipped(ring, values, drawn.part(block))) for block in blocks]
         return [sum(parts[1:], parts[0]) for parts in zip(*each, strict=True)]
 
     return sums

@@ -54,25 +54,14 @@ def levels(classes: int) -> int:
 def sensitivity(classes: int, rows_per_unit: int = 1) -> float:
     """Returns how far all sums move at most with a record that is there or not.
 
+    With one that is another they move by less than twice that, which ledgers reckon with.
+
     Args:
         classes: number of outputs.
         rows_per_unit: records of one person, who is there or not with all of them.
     """
     spread = 1.0 - 1.0 / classes if classes > 1 else 0.25
     return rows_per_unit * math.sqrt(1.0 + LABELS_WEIGHT**2 * spread)
-
-
-def replaced_sensitivity(classes: int, rows_per_unit: int = 1) -> float:
-    """Returns how far all sums move at most with a record that is another.
-
-    Two vectors of norm D have the product (x . x')^2 + b^2 (x . x') t, where t, of centred labels,
-    is in -1/K .. 1 - 1/K (of one target in -1/4 .. 1/4). With c = x . x' in -1..1 that is at least
-    -b^4 t^2 / 4 at c = -b^2 t / 2, so the squared distance is at most 2 D^2 + b^4 t^2 / 2. A
-    ledger, which reckons with 2 D for every release, is on the safe side.
-    """
-    spread = 1.0 - 1.0 / classes if classes > 1 else 0.25
-    most = 2.0 * sensitivity(classes) ** 2 + LABELS_WEIGHT**4 * spread**2 / 2.0
-    return rows_per_unit * math.sqrt(most)
 
 
 def check_targets(records: OwnRecords) -> None:

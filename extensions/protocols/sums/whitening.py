@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
-from extensions.privacy.sampling import OwnRecords, check_records, encode_features
+from extensions.privacy.sampling import OwnRecords, as_reals, check_records, encode_features
 from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host
@@ -336,8 +336,7 @@ def _agreed(
     """Returns the owners' records, of whose sizes and settings all parties know; one round."""
     f = host.ring.frac_bits
     stated = {**stated, "max_feature_norm": max_feature_norm, "frac_bits": f}
-    none = np.zeros((0, 0), dtype=np.int64)
-    records, problem = [OwnRecords(features=none, labels=none, frac_bits=f) for _ in own], None
+    records, problem = [OwnRecords.none(0, 0, f) for _ in own], None
     try:
         NOT_NEGATIVE.check("noise_multiplier", stated["noise_multiplier"])
         POSITIVE.check("max_feature_norm", max_feature_norm)
@@ -355,11 +354,7 @@ def _agreed(
 
 
 def _checked(x: npt.ArrayLike, frac_bits: int, max_feature_norm: float) -> OwnRecords:
-    try:
-        rows = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        allowed = "rows of numbers"
-        raise ArgumentError("x", type(x).__name__, allowed, str(error), code="type") from error
+    rows = as_reals("x", x)
     return check_records(
         rows,
         np.zeros(rows.shape[:1]),

@@ -8,8 +8,8 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import FILTER, Ledger
+from extensions.protocols.sums.counts import COUNTED
 from extensions.rules import POSITIVE, Between
-from extensions.runs.outputs import COUNTED
 
 RECORD = "record"
 """The unit of a run without a schema that names persons."""

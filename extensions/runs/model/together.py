@@ -273,8 +273,5 @@ def _encoded(header: Header, own: Own) -> OwnRecords:
 
 
 def _none(header: Header) -> OwnRecords:
-    return OwnRecords(
-        features=np.zeros((0, header.spec.widths[0]), dtype=np.int64),
-        labels=np.zeros((0, header.spec.widths[-1]), dtype=np.int64),
-        frac_bits=header.frac_bits,
-    )
+    widths = header.spec.widths
+    return OwnRecords.none(widths[0], widths[-1], header.frac_bits)

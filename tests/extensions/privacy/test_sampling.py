@@ -90,13 +90,13 @@ def test_real_rows_come_first_and_padding_is_zero():
         rows = draw_rows(records, party=0, sample_rate=0.3, rows=40, source=source)
         real = int((rows.padding == 0).sum())
         np.testing.assert_array_equal(rows.padding, np.arange(40) >= real)
-        chosen = rows.features[:real, 0] * 16 // 2**16 - 1
+        chosen = rows.x[:real, 0] * 16 // 2**16 - 1
         assert len(set(chosen.tolist())) == real
-        np.testing.assert_array_equal(rows.features[:real], records.features[chosen])
-        np.testing.assert_array_equal(rows.labels[:real], records.labels[chosen])
-        assert not rows.features[real:].any()
-        assert not rows.labels[real:].any()
-        assert rows.squared_norms.tolist() == [squared_length(row) for row in rows.features]
+        np.testing.assert_array_equal(rows.x[:real], records.features[chosen])
+        np.testing.assert_array_equal(rows.y[:real], records.labels[chosen])
+        assert not rows.x[real:].any()
+        assert not rows.y[real:].any()
+        assert rows.squared_norms.tolist() == [squared_length(row) for row in rows.x]
 
 
 def test_every_record_is_drawn_at_the_rate_and_the_batch_size_is_binomial():
@@ -108,7 +108,7 @@ def test_every_record_is_drawn_at_the_rate_and_the_batch_size_is_binomial():
             numbered(records), party=0, sample_rate=rate, rows=records, source=SystemSource()
         )
         real = rows.padding == 0
-        seen[rows.features[real, 0] * 16 // 2**16 - 1] += 1
+        seen[rows.x[real, 0] * 16 // 2**16 - 1] += 1
         sizes[real.sum()] += 1
     law = stats.binom(records, rate)
     assert histogram_p_value(sizes.tolist(), law.pmf(np.arange(records + 1)).tolist()) > ALARM
@@ -125,7 +125,7 @@ def test_overflow_keeps_exactly_as_many_as_fit_and_favours_none():
     for _ in range(2000):
         rows = draw_rows(records, party=0, sample_rate=1.0, rows=5, source=SystemSource())
         assert not rows.padding.any()
-        chosen = rows.features[:, 0] * 16 // 2**16 - 1
+        chosen = rows.x[:, 0] * 16 // 2**16 - 1
         assert len(set(chosen.tolist())) == 5
         kept[chosen] += 1
     assert 20 * min(count_p_value(int(n), 2000, 0.25) for n in kept) > ALARM

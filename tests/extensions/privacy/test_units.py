@@ -76,7 +76,7 @@ def people_of(own: OwnRecords) -> list[set[bytes]]:
 def drawn(own: OwnRecords, rate: float, rows: int) -> set[bytes]:
     """Returns the records in a fresh sample."""
     sample = draw_rows(own, party=0, sample_rate=rate, rows=rows, source=SystemSource())
-    return {row.tobytes() for row in sample.features[sample.padding == 0]}
+    return {row.tobytes() for row in sample.x[sample.padding == 0]}
 
 
 def test_a_person_is_drawn_with_all_records_or_with_none():
@@ -105,9 +105,9 @@ def clipped(own: OwnRecords, config: TrainConfig) -> np.ndarray:
     network = network_of(config, 4)
     rows = draw_rows(own, party=0, sample_rate=1.0, rows=len(own.features), source=SystemSource())
     weight = encode(np.array([[9.0, -7, 5, 3], [-4, 8, -6, 2]]), BITS)
-    trace = forward(ring, network, [(weight, encode(np.array([0.5, -0.5]), BITS))], rows.features)
-    plan = plan_of(config, network, len(rows.features), len(own))
-    layers = trace.backward(rows.labels, rows.squared_norms)
+    trace = forward(ring, network, [(weight, encode(np.array([0.5, -0.5]), BITS))], rows.x)
+    plan = plan_of(config, network, len(rows.x), len(own))
+    layers = trace.backward(rows.y, rows.squared_norms)
     ((weights, biases),) = clipped_sums(ring, layers, plan, rows.padding)
     return decode(np.concatenate([weights.reshape(-1), biases]), BITS + plan.factor_bits)
 

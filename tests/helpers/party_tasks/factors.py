@@ -22,10 +22,10 @@ from crypten import communicator
 
 
 def _shared(rows: list[int], own: Integers, others: list[Integers], rank: int) -> list[Any]:
-    x = share_rows(rows, [own.shape[1:]], [own])[0]
+    x = share_rows(rows, [own])[0]
     each = []
     for value in others:
-        zero = share_rows([0] * len(rows), [value.shape], None)[0].sum(0)
+        zero = share_rows([0] * len(rows), [np.zeros((0, *value.shape), dtype=np.int64)])[0].sum(0)
         each.append(zero + torch.from_numpy(value) if rank == 0 else zero)
     return [x, *each]
 
@@ -116,7 +116,7 @@ def carried_by_owners(context: Context, *, rows: list[int], inputs: int) -> Carr
     """Returns what a product of owners' rows took, once all have sent everything."""
     use("DEALER")
     own = np.zeros((rows[context.rank], inputs), dtype=np.int64)
-    x = share_rows(rows, [(inputs,)], [own])[0]
+    x = share_rows(rows, [own])[0]
     meter = Meter()
     communicator.get().barrier()  # nobody sends to one who does not count yet
     CrypTenRing(16).matmul(
@@ -155,7 +155,7 @@ def sent_by_owners(context: Context, *, count: int, unmasked: bool) -> Integers:
         ring, rows = CrypTenRing(16), [count] * context.world_size
         for _ in range(2):
             own = np.zeros((count, 1), dtype=np.int64)
-            x = share_rows(rows, [(1,)], [own])[0]
+            x = share_rows(rows, [own])[0]
             w = torch.zeros((1, 1), dtype=torch.int64)
             ring.matmul([(Factor.of_owners(x, rows, own), w)])
     finally:

@@ -39,7 +39,7 @@ def steps(
         x, np.arange(records) % CLASSES, frac_bits=BITS, classes=CLASSES, max_feature_norm=1.0
     )
     rows, mesh = [records] * context.world_size, communicator.get().main_group.mesh
-    w = share_rows(rows, [(CLASSES,)], None)[0][:INPUTS]
+    w = share_rows(rows, [np.zeros((records, CLASSES), dtype=np.int64)])[0][:INPUTS]
     if context.rank == 0:
         w = w + torch.ones_like(w)
     host.foresee(foreseen, CLASSES)

@@ -19,12 +19,12 @@ from tf_keras.optimizers import schedules
 from extensions.errors import GradientError, UnsupportedLayerError
 from extensions.privacy.accounting import Ledger, epsilon
 from extensions.privacy.sampling import capacity
+from extensions.protocols.sums.counts import COUNTED
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private
 from tfe_ext.graphs.batches import OwnersRecords, check_owners
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Checkpoints, Sequential, vouch_for
-from tfe_ext.keras.counting import COUNT
 
 from tf_encrypted.keras import layers
 
@@ -331,7 +331,7 @@ def counts_are_charged_as_what_they_are():
     assert optimizer.ledger.phases[0].steps == 8
     model.evaluate(*one.data, count_noise=5.0)
     spent = [(phase.name, phase.noise_multiplier) for phase in optimizer.ledger.phases[1:]]
-    assert spent == [(COUNT, 5.0)]
+    assert spent == [(COUNTED, 5.0)]
     assert optimizer.get_epsilon(1e-4) > history["epsilon"][-1]
     assert len(model.held_out_ledger.phases) == 1
     with refused("count_noise", "range", 0.0):
@@ -350,14 +350,14 @@ def counts_are_charged_to_a_training_that_comes_after_them():
     for _ in range(2):
         model.evaluate(*some, count_noise=5.0)
     model.evaluate(*one.held_out)
-    assert counts(model.held_out_ledger) == {COUNT: 4}
+    assert counts(model.held_out_ledger) == {COUNTED: 4}
     with refused("physical_rows", "range", value=0):
         model.fit(*one.data, steps=1, verbose=False, physical_rows=0)
     assert not optimizer.ledger.phases
     model.fit(*one.data, steps=1, verbose=False)
     model.fit(*one.data, steps=1, verbose=False)
     spent = [(phase.name, phase.steps, phase.noise_multiplier) for phase in optimizer.ledger.phases]
-    assert spent == [(COUNT, 2, 5.0), ("training", 2, 4.0)]
+    assert spent == [(COUNTED, 2, 5.0), ("training", 2, 4.0)]
     model.fit(*others, steps=1, verbose=False)
     assert optimizer.ledger.phases[2].noise_multiplier == 0.0
     assert optimizer.get_epsilon(1e-3) == np.inf
@@ -366,7 +366,7 @@ def counts_are_charged_to_a_training_that_comes_after_them():
     again.compile(DPSGD(0.5, 1.0, 4.0, 1.0), BinaryCrossentropy())
     again.evaluate(*tensors, count_noise=5.0)
     again.fit(*vouch_for(*tensors, max_feature_norm=1.0), steps=1, verbose=False)
-    assert counts(again.optimizer.ledger) == {COUNT: 1, "training": 1}
+    assert counts(again.optimizer.ledger) == {COUNTED: 1, "training": 1}
 
 
 def a_training_that_ends_early_is_charged_as_planned():
@@ -443,10 +443,10 @@ def a_run_that_goes_on_has_charged_all_that_was_opened():
         assert (made, model.opened) == (4, 8)
         model, optimizer, kept, made = begin()
         assert (made, model.opened) == (4, 8)
-        assert counts(optimizer.ledger) == {"training": 3 + 7 + 3, COUNT: 4}
+        assert counts(optimizer.ledger) == {"training": 3 + 7 + 3, COUNTED: 4}
         train(model, kept, made, stop_after=5)
-        assert counts(optimizer.ledger) == {"training": 13 + 4, COUNT: 5}
-        assert counts(model.held_out_ledger) == {COUNT: len(told) + 1}, "as planned"
+        assert counts(optimizer.ledger) == {"training": 13 + 4, COUNTED: 5}
+        assert counts(model.held_out_ledger) == {COUNTED: len(told) + 1}, "as planned"
         opened = model.opened
         kept.release()
         model.evaluate(*one.held_out)
@@ -470,7 +470,7 @@ def what_else_is_opened_is_kept_before():
             assert made == 0
         assert (model.opened, optimizer.iterations) == (3, 0)
         assert counts(optimizer.ledger) == {"training": 3}
-        assert counts(model.held_out_ledger) == {COUNT: 1}
+        assert counts(model.held_out_ledger) == {COUNTED: 1}
         model.fit(*one.data, steps=8, verbose=False, callbacks=[kept])
         kept.release()
         assert counts(optimizer.ledger) == {"training": 3 + 8}

@@ -570,7 +570,7 @@ def labels_are_numbers_of_any_kind():
         model.fit({"server0": x}, {"server0": labels}, steps=1, verbose=False)
     words = y.astype(str)
     for wrong in (words, words.astype(object), y * 1j):
-        with refused("x, y", "type"):
+        with refused("y", "type"):
             model.fit({"server0": x}, {"server0": wrong}, steps=1, verbose=False)
 
 

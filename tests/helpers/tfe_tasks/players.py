@@ -20,13 +20,13 @@ from tf_keras.callbacks import LambdaCallback
 import tfe_ext
 from extensions.errors import PlayerLostError
 from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import SumOf, share_public
 from tests.helpers.memory import private_memory
 from tests.helpers.patience import wait_until
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
 from tfe_ext.graphs.batches import OwnersRecords, check_owners
-from tfe_ext.graphs.datasets import PlacedRecords
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.players.job import JOB
 from tfe_ext.run.host import FarHost
@@ -109,7 +109,7 @@ def a_total_of_blocks_stays_with_the_servers():
         with tf.device(device):
             features = tf.constant([[j + 10 * i] for j in range(3 + i)], tf.int64)
             labels = tf.zeros([3 + i, 1], tf.int64)
-            records.append(PlacedRecords(features=features, labels=labels))
+            records.append(OwnRecords(features=features, labels=labels, frac_bits=20))
     model = share_public(host, [np.zeros((1, 1), np.int64), np.zeros(1, np.int64)])
     summed = SumOf(
         size=1,

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import tensorflow as tf
@@ -12,26 +11,9 @@ from tfe_ext.graphs.batches import Records, SharedRecords
 from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.shares import Replicated
 
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """What tells records from others.
-
-    Attributes:
-        hashes: one for each record, in order of size, by the owner's name, on the owner's device.
-        targets: of private tensors.
-    """
-
-    hashes: Mapping[str, tf.Tensor] = field(default_factory=dict)
-    targets: Replicated | None = None
-
-    def are_of_the_same(self, other: "Marks") -> bool:
-        """Whether both are of the same records of the same owners, who tell yes or no."""
-        if self.targets is not None and other.targets is not None:
-            return _are_one(self.targets, other.targets)
-        if self.targets is not other.targets or self.hashes.keys() != other.hashes.keys():
-            return False
-        return all(_are_equal(own, other.hashes[name]) for name, own in self.hashes.items())
+Marks = Mapping[str, tf.Tensor | Replicated]
+"""What tells records from others: by the owner's name a hash of each, in order of size, on the
+owner's device; of private tensors "y", the targets."""
 
 
 class Seen:
@@ -52,16 +34,15 @@ class Seen:
     def marks(self, records: Records) -> Marks:
         """Returns what tells the records from others."""
         if isinstance(records, SharedRecords):
-            return Marks(targets=records.targets)
-        return Marks({name: self._hash(table) for name, table in records.tables.items()})
+            return {"y": records.targets}
+        return {name: self._hash(table) for name, table in records.tables.items()}
 
     def add(self, records: Records) -> None:
         """Takes the records as seen."""
-        marks = self.marks(records)
-        if marks.targets is not None:
-            self._shared.append(marks.targets)
-        for name, own in marks.hashes.items():
-            if not self._holds(name, own):
+        for name, own in self.marks(records).items():
+            if isinstance(own, Replicated):
+                self._shared.append(own)
+            elif not self._holds(name, own):
                 with tf.device(own.device):
                     known = self._hashes.get(name, tf.zeros([0], tf.int64))
                     self._hashes[name] = tf.sort(tf.concat([known, own], 0))
@@ -71,12 +52,11 @@ class Seen:
 
         To the script each owner tells yes or no.
         """
-        targets = marks.targets
-        if targets is not None:
-            return ["y"] if any(_are_one(targets, each) for each in self._shared) else []
-        return [name for name, own in marks.hashes.items() if self._holds(name, own)]
+        return [name for name, own in marks.items() if self._holds(name, own)]
 
-    def _holds(self, name: str, own: tf.Tensor) -> bool:
+    def _holds(self, name: str, own: tf.Tensor | Replicated) -> bool:
+        if isinstance(own, Replicated):
+            return any(_are_one(own, each) for each in self._shared)
         known = self._hashes.get(name)
         if known is None:
             return False
@@ -106,7 +86,7 @@ class Counted:
     def ledger(self, marks: Marks) -> Ledger:
         """Returns the account of counts of these records."""
         for known, ledger in self._ledgers:
-            if known.are_of_the_same(marks):
+            if known.keys() == marks.keys() and all(_are_one(known[n], marks[n]) for n in known):
                 return ledger
         self._ledgers.append((marks, Ledger()))
         return self._ledgers[-1][1]
@@ -122,14 +102,10 @@ class Counted:
         self._ledgers = left
 
 
-def _are_equal(own: tf.Tensor, other: tf.Tensor) -> bool:
-    """Whether two tensors of one owner are, which is computed on its device."""
-    if own.shape != other.shape:
-        return False
-    with tf.device(own.device):
-        return bool(tf.reduce_all(own == other))
-
-
-def _are_one(x: Replicated, y: Replicated) -> bool:
-    """Whether both are of one private tensor."""
-    return all(a is b for a, b in zip(x.parts, y.parts, strict=True))
+def _are_one(x: tf.Tensor | Replicated, y: tf.Tensor | Replicated) -> bool:
+    """Whether both are of one private tensor, or of equal records, as their owner tells."""
+    if isinstance(x, Replicated) or isinstance(y, Replicated):
+        same = isinstance(x, Replicated) and isinstance(y, Replicated)
+        return same and all(a is b for a, b in zip(x.parts, y.parts, strict=True))
+    with tf.device(x.device):
+        return x.shape == y.shape and bool(tf.reduce_all(x == y))
