@@ -6,7 +6,7 @@ import torch
 
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.noise import NoiseShares, add_gaussian_noise
+from extensions.protocols.noise import NoiseShares, NoiseSplit, add_gaussian_noise
 from extensions.ring.interface import NoiseSource
 from extensions.rules import Whole
 
@@ -63,8 +63,7 @@ def gaussian_noise(
         sigma,
         frac_bits=ring.frac_bits,
         source=source or SystemSource(),
-        colluders=colluders,
-        noise_shares=noise_shares,
+        split=NoiseSplit(colluders=colluders, noise_shares=noise_shares),
         dealer_noise=dealer_noise,
     )
     return as_tensor(ring, share)

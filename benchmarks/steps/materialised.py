@@ -38,8 +38,7 @@ def materialised_step(
         plan.sigma,
         frac_bits=2 * f,
         source=source,
-        colluders=plan.colluders,
-        noise_shares=plan.noise_shares,
+        split=plan,
         dealer_noise=plan.dealer_noise,
     )
     numerator, shift = plan.step_ratio

@@ -269,8 +269,7 @@ def with_noise(ring: Ring, sums: Sums, plan: StepPlan, source: NoiseSource) -> S
         plan.sigma,
         frac_bits=ring.frac_bits + plan.factor_bits,
         source=source,
-        colluders=plan.colluders,
-        noise_shares=plan.noise_shares,
+        split=plan,
         dealer_noise=plan.dealer_noise,
     )
     return paired(noisy, plan)

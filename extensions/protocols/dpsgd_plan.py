@@ -155,12 +155,7 @@ class StepPlan(Noise):
 
     def _check_noise(self) -> None:
         bits = self.frac_bits + self.factor_bits
-        least = least_sigma(
-            self.contributors,
-            frac_bits=bits,
-            colluders=self.colluders,
-            noise_shares=self.noise_shares,
-        )
+        least = least_sigma(self.contributors, frac_bits=bits, split=self)
         if 0 < self.sigma < least:
             raise ArgumentError(
                 "noise_multiplier",
@@ -318,7 +313,7 @@ class StepPlan(Noise):
     @property
     def noise_variance(self) -> float:
         """The variance of all noise together, in units of sigma^2."""
-        each = party_variance(self.contributors, self.colluders, self.noise_shares)
+        each = party_variance(self.contributors, self)
         return self.contributors * each
 
     @property

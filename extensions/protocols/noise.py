@@ -41,35 +41,6 @@ WIDENING = math.sqrt(1 + (SMOOTHING / LEAST_SCALE) ** 2)
 """No noise is wider than stated by a greater factor, for what the grid takes of it."""
 
 
-def party_variance(parties: int, colluders: int = 1, noise_shares: NoiseShares = "exact") -> float:
-    """Returns the variance of one contributor's summand, in units of the calibrated sigma^2.
-
-    All parties take part in a sum of shares, so that 1 / (m - t) is enough: what t colluding
-    parties do not know has variance sigma^2 exactly. The paper's 3 / (2m) is less than
-    that for m < 3t, where it leaves less than sigma^2 (0.75 sigma^2 at m = 2), and more for m > 3t,
-    where it adds more than it has to: 6 % of the standard deviation at m = 4, 16 % at 10.
-
-    Args:
-        parties: number m of those who contribute, the dealer included if it does; at least 1 (the
-            plaintext case: the whole variance).
-        colluders: number t of them that may pool what they know, below m.
-        noise_shares: "exact", 1 / (m - t), or "paper", 3 / (2m) where that is more.
-
-    Source:
-        Ruan et al., S&P 2023, Protocol 2.
-
-    Deviation:
-        1 / (m - t) instead of 3 / (2m); they are equal for three parties of whom one is curious.
-    """
-    Whole(1).check("parties", parties)
-    one_of(NoiseShares).check("noise_shares", noise_shares)
-    check_colluders(parties, colluders)
-    if parties == 1:
-        return 1.0
-    exact = 1.0 / (parties - colluders)
-    return max(exact, 3.0 / (2.0 * parties)) if noise_shares == "paper" else exact
-
-
 @dataclass(frozen=True, kw_only=True)
 class NoiseSplit:
     """How the parties divide noise among them.
@@ -87,6 +58,34 @@ class NoiseSplit:
 
 EVEN = NoiseSplit()
 """Against each single party, with no more noise than that takes."""
+
+
+def party_variance(parties: int, split: NoiseSplit = EVEN) -> float:
+    """Returns the variance of one contributor's summand, in units of the calibrated sigma^2.
+
+    All parties take part in a sum of shares, so that 1 / (m - t) is enough: what t colluding
+    parties do not know has variance sigma^2 exactly. The paper's 3 / (2m) is less than
+    that for m < 3t, where it leaves less than sigma^2 (0.75 sigma^2 at m = 2), and more for m > 3t,
+    where it adds more than it has to: 6 % of the standard deviation at m = 4, 16 % at 10.
+
+    Args:
+        parties: number m of those who contribute, the dealer included if it does; at least 1 (the
+            plaintext case: the whole variance).
+        split: how they divide the noise; fewer than all of them may collude.
+
+    Source:
+        Ruan et al., S&P 2023, Protocol 2.
+
+    Deviation:
+        1 / (m - t) instead of 3 / (2m); they are equal for three parties of whom one is curious.
+    """
+    Whole(1).check("parties", parties)
+    one_of(NoiseShares).check("noise_shares", split.noise_shares)
+    check_colluders(parties, split.colluders)
+    if parties == 1:
+        return 1.0
+    exact = 1.0 / (parties - split.colluders)
+    return max(exact, 3.0 / (2.0 * parties)) if split.noise_shares == "paper" else exact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,63 +136,48 @@ def check_colluders(parties: int, colluders: int, *, dealer_noise: bool = False)
         raise ArgumentError("colluders", colluders, f"in {least}..{parties - 1}", advice)
 
 
-def noise_without(
-    parties: int, missing: int, colluders: int = 1, noise_shares: NoiseShares = "exact"
-) -> float:
+def noise_without(parties: int, missing: int, split: NoiseSplit = EVEN) -> float:
     """Returns how wide noise still is, over the calibrated sigma, if some summands are not there.
 
-    Whether those parties left theirs out, or look at the result and know theirs: with `colluders`
-    missing it is 1 or more, with all but one missing that of the one.
+    Whether those parties left theirs out, or look at the result and know theirs: with all that may
+    collude missing it is 1 or more, with all but one missing that of the one.
 
     Args:
         parties: number m of those who contribute, the dealer included if it does.
         missing: for how many of them, below m.
-        colluders: for which the noise was made.
-        noise_shares: as in `party_variance`.
+        split: how they divide the noise.
     """
     if not 0 <= missing < parties:
         raise ArgumentError("missing", missing, f"in 0..{parties - 1}")
-    return math.sqrt((parties - missing) * party_variance(parties, colluders, noise_shares))
+    return math.sqrt((parties - missing) * party_variance(parties, split))
 
 
-def least_sigma(
-    parties: int, *, frac_bits: int, colluders: int = 1, noise_shares: NoiseShares = "exact"
-) -> float:
+def least_sigma(parties: int, *, frac_bits: int, split: NoiseSplit = EVEN) -> float:
     """Returns the least sigma that is taken on a grid, beside 0 for no noise.
 
     At a summand of `LEAST_SCALE` units: 46 units of the last place with three parties, 32 with two.
     """
-    widest = LEAST_SCALE**2 / party_variance(parties, colluders, noise_shares)
+    widest = LEAST_SCALE**2 / party_variance(parties, split)
     return math.ldexp(math.sqrt(widest - SMOOTHING**2), -frac_bits)
 
 
-def most_sigma(
-    parties: int, *, frac_bits: int, colluders: int = 1, noise_shares: NoiseShares = "exact"
-) -> float:
+def most_sigma(parties: int, *, frac_bits: int, split: NoiseSplit = EVEN) -> float:
     """Returns the sigma from which on the noise of all parties together leaves the ring.
 
     At a sum of `MOST_SCALE` units: 9e10 with three parties and 20 fractional bits.
     """
-    total = parties * party_variance(parties, colluders, noise_shares)
+    total = parties * party_variance(parties, split)
     return math.ldexp(math.sqrt(MOST_SCALE**2 / total - SMOOTHING**2), -frac_bits)
 
 
-def summand_scale(
-    parties: int,
-    sigma: float,
-    *,
-    frac_bits: int,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
-) -> float:
+def summand_scale(parties: int, sigma: float, *, frac_bits: int, split: NoiseSplit = EVEN) -> float:
     """Returns the standard deviation of one summand, in units of the last place.
 
     Args:
         parties: number of those who contribute, the dealer included if it does.
-        sigma: standard deviation that remains after any `colluders` parties subtract theirs.
+        sigma: standard deviation that remains after colluding parties subtract theirs.
         frac_bits: fractional bits of the grid.
-        colluders: number of parties that may pool what they know.
-        noise_shares: as in `party_variance`.
+        split: how they divide the noise.
 
     Raises:
         ArgumentError: a negative or infinite sigma, one so small that the grid is no finer than the
@@ -201,13 +185,11 @@ def summand_scale(
     """
     NOT_NEGATIVE.check("sigma", sigma)
     sigma = float(sigma)  # products of a narrow type of NumPy's would leave its range
-    variance = party_variance(parties, colluders, noise_shares)
+    variance = party_variance(parties, split)
     if sigma == 0:
         return 0.0
-    least, most = (
-        bound(parties, frac_bits=frac_bits, colluders=colluders, noise_shares=noise_shares)
-        for bound in (least_sigma, most_sigma)
-    )
+    bounds = least_sigma, most_sigma
+    least, most = (bound(parties, frac_bits=frac_bits, split=split) for bound in bounds)
     if not least <= sigma < most:
         allowed = f"0, or in {least:.3g}..{most:.3g} with {frac_bits} fractional bits"
         advice = "Raise frac_bits, or sigma." if sigma < least else "Lower frac_bits, or sigma."
@@ -222,8 +204,7 @@ def add_gaussian_noise(
     *,
     frac_bits: int,
     source: NoiseSource,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
+    split: NoiseSplit = EVEN,
     dealer_noise: bool = False,
 ) -> list[Share]:
     """Returns each x plus N(0, sigma^2) and more, on the grid 2^-frac_bits; x itself if sigma is 0.
@@ -231,17 +212,16 @@ def add_gaussian_noise(
     Args:
         ring: the host.
         x: shares.
-        sigma: standard deviation that remains after any `colluders` parties subtract theirs.
+        sigma: standard deviation that remains after any t parties subtract theirs.
         frac_bits: of x.
         source: where the parties' noise comes from.
-        colluders: number t of the m parties that may pool what they know.
-        noise_shares: as in `party_variance`.
+        split: how they divide it, with the number t of the m parties that may collude.
         dealer_noise: whether who deals correlated randomness contributes as well
             (`extensions.ring.interface.NoiseDealing`): m + 1 summands, each of variance
             1 / (m + 1 - t) sigma^2.
 
     Guarantees:
-        After any `colluders` parties subtract their summands, what remains is at least as private
+        After any t parties subtract their summands, what remains is at least as private
         as N(0, sigma^2), but for a factor of 1 +- 2^-58 in the probability of each value and for
         each other contributor. The total variance is m / (m - t) sigma^2 by default, 1.5 sigma^2
         for three parties and 2 sigma^2 for two, and at most 0.4 % more. With the dealer's noise it
@@ -262,14 +242,9 @@ def add_gaussian_noise(
     Raises:
         ArgumentError: `summand_scale` cannot be drawn, or nobody deals who could add noise.
     """
-    check_colluders(ring.parties, colluders, dealer_noise=dealer_noise)
-    scale = summand_scale(
-        ring.parties + dealer_noise,
-        sigma,
-        frac_bits=frac_bits,
-        colluders=colluders,
-        noise_shares=noise_shares,
-    )
+    check_colluders(ring.parties, split.colluders, dealer_noise=dealer_noise)
+    summands = ring.parties + dealer_noise
+    scale = summand_scale(summands, sigma, frac_bits=frac_bits, split=split)
     noisy = ring.add_noise(x, [scale] * len(x), source)
     return _with_dealt_noise(ring, noisy, scale, source) if dealer_noise and scale else noisy
 

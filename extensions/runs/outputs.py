@@ -100,7 +100,7 @@ def noise_of(config: TrainConfig) -> float:
     """Returns the deviation of a count's noise, of all parties together; 0 without."""
     if config.evaluate != "noisy":
         return 0.0
-    wider = noise_without(config.parties, 0, config.colluders, config.noise_shares)
+    wider = noise_without(config.parties, 0, config)
     return config.count_noise * wider
 
 
@@ -252,8 +252,7 @@ class Outputs:
             self._sigma,
             frac_bits=self._bits,
             source=self._host.noise,
-            colluders=self._config.colluders,
-            noise_shares=self._config.noise_shares,
+            split=self._config,
         )
 
     def parameters(self, opened: Sequence[Integers]) -> dict[str, Reals]:

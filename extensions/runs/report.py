@@ -111,7 +111,7 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
 
 def _left(config: TrainConfig, missing: int, dealer: bool = False) -> float:
     """How wide noise still is without some who add it, over what is accounted."""
-    return noise_without(config.parties + dealer, missing, config.colluders, config.noise_shares)
+    return noise_without(config.parties + dealer, missing, config)
 
 
 def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:

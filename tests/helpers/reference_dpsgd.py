@@ -130,7 +130,7 @@ def factors(found: Gradients, plan: StepPlan) -> tuple[Array, Array]:
 def noise_of(step: dict[str, Any], plan: StepPlan, source: InsecureSeededSource) -> Array:
     """Returns the sum of what all parties drew in a step."""
     bits = plan.frac_bits + plan.factor_bits
-    scale = summand_scale(plan.parties, plan.sigma, frac_bits=bits, colluders=plan.colluders)
+    scale = summand_scale(plan.parties, plan.sigma, frac_bits=bits, split=plan)
     drawn = [
         sum(source.gaussian(party, scale, p.shape).ravel() for party in range(plan.parties))
         for p in step["before"]

@@ -10,7 +10,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols import clipping
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt
-from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.noise import NoiseSplit, add_gaussian_noise
 from extensions.ring.interface import NoiseSource
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
@@ -158,7 +158,7 @@ class Functions:
             sigma,
             frac_bits=ring.frac_bits,
             source=source or SystemSource(),
-            colluders=colluders,
+            split=NoiseSplit(colluders=colluders),
         )
         return tensor_of(self, share)
 

@@ -130,7 +130,7 @@ def noise_norm(
         parties: number m of them, each of which adds the variance v sigma^2.
         split: how they divide it, from which v follows (`extensions.protocols.noise`).
     """
-    widened = noise_without(parties, 0, split.colluders, split.noise_shares)
+    widened = noise_without(parties, 0, split)
     return widened * sigma * math.sqrt(2.0 * columns)
 
 

@@ -63,16 +63,8 @@ def noisy_words(
 
     The arguments and errors are those of `noisy_sum`. Nothing is sent.
     """
-    scales = [
-        summand_scale(
-            host.ring.parties,
-            sigma,
-            frac_bits=frac_bits,
-            colluders=split.colluders,
-            noise_shares=split.noise_shares,
-        )
-        for sigma in sigmas
-    ]
+    parties = host.ring.parties
+    scales = [summand_scale(parties, each, frac_bits=frac_bits, split=split) for each in sigmas]
 
     def noised(rank: int) -> list[Integers]:
         return [

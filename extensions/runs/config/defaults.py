@@ -136,7 +136,7 @@ def rate_of(config: Stated, records: int) -> float:
             sample_rate=config.sample_rate,
             steps=config.steps,
         )
-    wider = noise_without(summands, 0, config.colluders, config.noise_shares)
+    wider = noise_without(summands, 0, config)
     moved = noise * config.max_grad_norm * wider * math.sqrt(float((response(config) ** 2).sum()))
     tables = config.data_kind == "tables"
     target = TWO_CLASSES if config.classes == 2 else OF_TABLES if tables else SEVERAL

@@ -41,7 +41,7 @@ def check_noise(config: Stated) -> None:
         _check_opened(config, "noise_multiplier", statistics.sigmas(unit, config.classes), grid)
         return
     drawn = config.parties + config.dealer_noise
-    joint = drawn * party_variance(drawn, config.colluders, config.noise_shares)
+    joint = drawn * party_variance(drawn, config)
     for name, variance in (("noise_multiplier", joint), ("noise_multiplier_init", 1.0)):
         with _named(config, name):
             check_multiplier(
@@ -65,15 +65,8 @@ def _check_opened(
         frac_bits: of the arrays.
         given: settings from which the range follows, in words.
     """
-    least, most = (
-        bound(
-            config.parties,
-            frac_bits=frac_bits,
-            colluders=config.colluders,
-            noise_shares=config.noise_shares,
-        )
-        for bound in (least_sigma, most_sigma)
-    )
+    bounds = least_sigma, most_sigma
+    least, most = (bound(config.parties, frac_bits=frac_bits, split=config) for bound in bounds)
     least, most, value = least / min(unit), most / max(unit), getattr(config, name)
     if value and not least <= value < most:
         allowed = f"in {least:.3g}..{most:.3g}{given}"

@@ -113,7 +113,7 @@ def gradient_norms(layers: Layers, plan: StepPlan) -> Reals:
 def replayed_noise(shapes: Sequence[tuple[int, ...]], plan: StepPlan, seed: int) -> list[Integers]:
     """Returns the sum of all parties' injected noise, in units of the clipped sums' last bit."""
     source, bits = InsecureSeededSource(seed), plan.frac_bits + plan.factor_bits
-    scale = summand_scale(plan.parties, plan.sigma, frac_bits=bits, colluders=plan.colluders)
+    scale = summand_scale(plan.parties, plan.sigma, frac_bits=bits, split=plan)
     noise = [np.zeros(shape, dtype=np.int64) for shape in shapes]
     for party in range(plan.parties):
         for total, shape in zip(noise, shapes, strict=True):

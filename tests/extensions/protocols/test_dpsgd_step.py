@@ -60,7 +60,7 @@ def test_update_is_the_noisy_sum_times_the_rate(shapes, noise_multiplier, frac_b
         clipped_sums(ClearRing(frac_bits, rounding=rounding, seed=6), layers, plan, padding)
     )
     sigma = noise_multiplier * plan.max_grad_norm * (1 + plan.eta)
-    scale = summand_scale(3, sigma, frac_bits=frac_bits + plan.factor_bits, colluders=2)
+    scale = summand_scale(3, sigma, frac_bits=frac_bits + plan.factor_bits, split=plan)
     for party in range(3):
         noisy = [total + replay.gaussian(party, scale, total.shape) for total in noisy]
     ring = ClearRing(frac_bits, rounding=rounding, seed=6)

@@ -13,6 +13,7 @@ from scipy import signal, special
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import (
     SMOOTHING,
+    NoiseSplit,
     add_gaussian_noise,
     least_sigma,
     most_sigma,
@@ -32,9 +33,10 @@ TRUSTS = [(2, 1), (3, 1), (3, 2), (7, 2)]
 def test_noise_near_the_unit_of_the_last_place_is_refused(parties, colluders, part):
     """Above 0 a summand narrower than the grid has almost no variance, and no privacy."""
     ring, zeros = ClearRing(16, parties=parties), [np.zeros(3, dtype=np.int64)]
-    least = least_sigma(parties, frac_bits=16, colluders=colluders)
+    least = least_sigma(parties, frac_bits=16, split=NoiseSplit(colluders=colluders))
     assert 31 < math.ldexp(least, 16) < 72
-    options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
+    options = {"frac_bits": 16, "source": SystemSource()}
+    options["split"] = NoiseSplit(colluders=colluders)
     add_gaussian_noise(ring, zeros, least, **options)
     with refused("sigma", "value"):
         add_gaussian_noise(ring, zeros, max(part * least, 5e-324), **options)
@@ -63,18 +65,22 @@ def faced(sigma: float, parties: int, colluders: int, convolve=np.convolve) -> n
 
     Probabilities of tails are right in all their digits, unless another convolution rounds them.
     """
-    scale = summand_scale(parties, sigma, frac_bits=0, colluders=colluders)
+    scale = summand_scale(parties, sigma, frac_bits=0, split=NoiseSplit(colluders=colluders))
     return functools.reduce(convolve, [discrete(scale)] * (parties - colluders))
 
 
 @pytest.mark.parametrize(("parties", "colluders"), TRUSTS)
 @pytest.mark.parametrize("times", [1.0, 1.37, 20.0])
 def test_the_noise_has_the_variance_that_is_stated(parties, colluders, times):
-    sigma = times * least_sigma(parties, frac_bits=0, colluders=colluders)
+    sigma = times * least_sigma(parties, frac_bits=0, split=NoiseSplit(colluders=colluders))
     law = faced(sigma, parties, colluders, signal.fftconvolve)
     x = np.arange(len(law)) - len(law) // 2
     honest = parties - colluders
-    stated = honest * party_variance(parties, colluders) * (sigma**2 + SMOOTHING**2)
+    stated = (
+        honest
+        * party_variance(parties, NoiseSplit(colluders=colluders))
+        * (sigma**2 + SMOOTHING**2)
+    )
     assert math.isclose(float((law * x * x).sum()), stated, rel_tol=1e-9)
     assert sigma**2 + SMOOTHING**2 <= 1.004 * sigma**2
 
@@ -123,7 +129,7 @@ def test_the_least_noise_is_as_private_as_the_accountant_says(parties, colluders
 
     The same noise without the part for the grid, and noise narrower than the grid, are not.
     """
-    sigma = least_sigma(parties, frac_bits=0, colluders=colluders)
+    sigma = least_sigma(parties, frac_bits=0, split=NoiseSplit(colluders=colluders))
     law = faced(sigma, parties, colluders)
     shifts = [1, 2, 7, round(sigma), round(3 * sigma)]
     assert max(excess(law, sigma, shift, rate) for shift in shifts) < 1e-13
@@ -136,7 +142,7 @@ def test_the_least_noise_is_as_private_as_the_accountant_says(parties, colluders
 @pytest.mark.parametrize("colluders", [1, 2])
 def test_noise_of_a_dealer_is_as_private_at_its_least(colluders):
     """A dealer is one contributor more, whose law is the parties'."""
-    sigma = least_sigma(4, frac_bits=0, colluders=colluders)
+    sigma = least_sigma(4, frac_bits=0, split=NoiseSplit(colluders=colluders))
     law = faced(sigma, 4, colluders)
     shifts = [1, 2, 7, round(sigma), round(3 * sigma)]
     assert max(excess(law, sigma, shift, 1.0) for shift in shifts) < 1e-13
@@ -145,8 +151,9 @@ def test_noise_of_a_dealer_is_as_private_at_its_least(colluders):
 @pytest.mark.parametrize(("parties", "colluders"), TRUSTS)
 def test_noise_that_all_parties_can_bear_together_is_drawn(parties, colluders):
     ring, zeros = ClearRing(16, parties=parties), [np.zeros(3, dtype=np.int64)]
-    most = most_sigma(parties, frac_bits=16, colluders=colluders)
-    options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
+    most = most_sigma(parties, frac_bits=16, split=NoiseSplit(colluders=colluders))
+    options = {"frac_bits": 16, "source": SystemSource()}
+    options["split"] = NoiseSplit(colluders=colluders)
     add_gaussian_noise(ring, zeros, math.nextafter(most, 0.0), **options)
     for wider in (most, 2 * most, 1e300):
         with refused("sigma", "value", wider):

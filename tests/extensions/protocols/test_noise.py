@@ -14,7 +14,7 @@ import pytest
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.gaussian_table import TAIL
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
-from extensions.protocols.noise import add_gaussian_noise, party_variance
+from extensions.protocols.noise import NoiseSplit, add_gaussian_noise, party_variance
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import NoiseSource
@@ -49,14 +49,17 @@ DRAWS = 10_000
     ],
 )
 def test_party_variance(parties, colluders, variance):
-    assert party_variance(parties, colluders) == variance
+    assert party_variance(parties, NoiseSplit(colluders=colluders)) == variance
 
 
 @pytest.mark.parametrize("parties", range(2, 11))
 def test_enough_noise_stays_when_colluders_subtract_theirs(parties):
     """And by default no more than enough; the paper's shares add more where m > 3t."""
     for colluders in range(parties):
-        exact, paper = (party_variance(parties, colluders, shares) for shares in ("exact", "paper"))
+        exact, paper = (
+            party_variance(parties, NoiseSplit(colluders=colluders, noise_shares=shares))
+            for shares in ("exact", "paper")
+        )
         assert (parties - colluders) * exact == pytest.approx(1.0, rel=1e-15)
         assert paper == max(exact, 1.5 / parties)
         assert (paper > exact) == (parties > 3 * colluders)
@@ -65,16 +68,20 @@ def test_enough_noise_stays_when_colluders_subtract_theirs(parties):
 @pytest.mark.parametrize("parties", range(2, 11))
 def test_enough_noise_stays_of_parties_and_a_dealer(parties):
     for colluders in range(1, parties):
-        each = party_variance(parties + 1, colluders)
+        each = party_variance(parties + 1, NoiseSplit(colluders=colluders))
         assert (parties + 1 - colluders) * each == pytest.approx(1.0, rel=1e-15)
         assert parties * each >= 1.0  # the dealer knows its own
-        assert (parties + 1) * each < parties * party_variance(parties, colluders)
+        assert (parties + 1) * each < parties * party_variance(
+            parties, NoiseSplit(colluders=colluders)
+        )
 
 
 def test_what_the_papers_shares_add_beyond_need():
     wasted = {m: math.sqrt(1.5 / (m / (m - 1))) - 1 for m in (3, 4, 10)}
     for parties, more in wasted.items():
-        shares = [party_variance(parties, 1, which) for which in ("exact", "paper")]
+        shares = [
+            party_variance(parties, NoiseSplit(noise_shares=which)) for which in ("exact", "paper")
+        ]
         assert math.sqrt(shares[1] / shares[0]) - 1 == pytest.approx(more, abs=1e-12)
     assert [round(100 * more) for more in wasted.values()] == [0, 6, 16]
 
@@ -90,12 +97,12 @@ def test_what_the_papers_shares_add_beyond_need():
 )
 def test_impossible_coalitions_are_refused(argument, code, value, parties, colluders):
     with refused(argument, code, value):
-        party_variance(parties, colluders)
+        party_variance(parties, NoiseSplit(colluders=colluders))
 
 
 def test_shares_that_nobody_knows_are_refused():
     with refused("noise_shares", "choice", value="half"):
-        party_variance(3, 1, "half")  # type: ignore[arg-type]
+        party_variance(3, NoiseSplit(noise_shares="half"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("colluders", [0, 3])
@@ -109,7 +116,7 @@ def test_with_a_dealer_somebody_colludes_and_some_party_does_not(colluders):
             1.0,
             frac_bits=16,
             source=InsecureSeededSource(1),
-            colluders=colluders,
+            split=NoiseSplit(colluders=colluders),
             dealer_noise=True,
         )
 
@@ -272,8 +279,8 @@ def test_what_a_coalition_still_faces(parties, colluders, options, total, left):
         sigma,
         frac_bits=frac_bits,
         source=source,
-        colluders=colluders,
-        **options,
+        split=NoiseSplit(colluders=colluders, noise_shares=options.get("noise_shares", "exact")),
+        dealer_noise=options.get("dealer_noise", False),
     )
     unit = (sigma * 2**frac_bits) ** 2
     assert variance_p_value(noisy - x, total * unit) > ALARM

@@ -13,7 +13,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import dpsgd_step
-from extensions.protocols.noise import noise_without, party_variance
+from extensions.protocols.noise import NoiseSplit, noise_without, party_variance
 from extensions.protocols.optimizer import network_of, plan_of
 from extensions.protocols.settings import TRAINING, account
 from extensions.ring.fixed_point import Integers
@@ -86,8 +86,12 @@ def test_what_is_left_is_what_the_others_add(parties, missing, variance):
 def test_as_many_as_collude_leave_what_was_asked_for(parties):
     for colluders in range(1, parties):
         for contributors in (parties, parties + 1):
-            assert noise_without(contributors, colluders, colluders) == pytest.approx(1.0)
-            paper = noise_without(contributors, colluders, colluders, "paper")
+            assert noise_without(
+                contributors, colluders, NoiseSplit(colluders=colluders)
+            ) == pytest.approx(1.0)
+            paper = noise_without(
+                contributors, colluders, NoiseSplit(colluders=colluders, noise_shares="paper")
+            )
             assert paper >= 1.0 - 1e-12
 
 
@@ -177,5 +181,5 @@ def test_a_run_draws_the_summands_that_its_settings_ask_for(
     Outputs(host, config, held_out)._noised([], np.zeros(1, dtype=np.int64))
     unit = config.count_noise * 2.0**config.frac_bits
     alone = settings_of_seven(**changes | {"dealer_noise": False})
-    each = party_variance(7, alone.colluders, alone.noise_shares)
+    each = party_variance(7, alone)
     assert [(scale / unit) ** 2 for _, scale in source.asked] == pytest.approx([each] * 7)

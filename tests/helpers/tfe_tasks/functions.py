@@ -11,7 +11,7 @@ import tfe_ext
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.clipping import ClipPlan, clip_by_norm
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
-from extensions.protocols.noise import summand_scale
+from extensions.protocols.noise import NoiseSplit, summand_scale
 from tests.extensions.protocols.test_clipping import (
     assert_clipped,
     assert_factor_guarantee,
@@ -251,7 +251,7 @@ def noise_has_the_stated_variance(frac_bits, sigma, colluders):
         run.get_concrete_function()
         assert recorder.drawn == {0: [], 1: [], 2: []}
         opened = [integers(run()) for _ in range(2)]
-    each = summand_scale(3, sigma, frac_bits=frac_bits, colluders=colluders)
+    each = summand_scale(3, sigma, frac_bits=frac_bits, split=NoiseSplit(colluders=colluders))
     for i, total in enumerate(opened):
         own = [recorder.drawn[party][i] for party in range(3)]
         np.testing.assert_array_equal(sum(own), total)
