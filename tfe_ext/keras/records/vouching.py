@@ -32,7 +32,8 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
     """
     ring = current_protocol().ring
     shares = features, targets = share_of(ring, x, "x"), share_of(ring, y, "y")
-    records = vouched(features.shape, targets.shape, max_feature_norm, shared=shares)
+    shape = features.shape if len(features.shape) != 1 else (*features.shape, 1)
+    records = vouched(shape, targets.shape, max_feature_norm, shared=shares)
     return Half(records, "features"), Half(records, "targets")
 
 
