@@ -115,7 +115,7 @@ def _batches(
     rate, rank = public.sample_rate, ring.rank
     for _ in range(steps):
         own = draw_rows(records, party=rank, sample_rate=rate, rows=rows[rank], source=source)
-        x, y, *beside = share_rows(rows, own.columns)
+        x, y, *beside = share_rows(rows, [*own])
         shared = Batch(Factor.of_owners(x, rows, own.x), y, *beside)
         batch = Sample(public, sum(rows), shared)
         yield _marked(batch, as_tensor(ring, x.reshape(-1, *shape)), as_tensor(ring, y))

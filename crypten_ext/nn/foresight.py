@@ -85,5 +85,5 @@ def _like(batch: Sample) -> Sample:
     """Returns a batch of such shapes, without values, that no step has used."""
     if batch.shared is None:
         return batch.like(None)
-    x, *others = batch.shared.columns
+    x, *others = batch.shared
     return batch.like(Batch(x.like(), *map(torch.empty_like, others)))

@@ -138,7 +138,7 @@ def follow(
                 return Told(made, theirs == _OVER, mine != _GO)
             rows = draw_rows(own, party=owned.DATA, sample_rate=rate, rows=plan.rows, source=source)
             account.charge()
-            _step(ring, plan, terms, shapes, rows.columns, source)
+            _step(ring, plan, terms, shapes, [*rows], source)
             made += 1
             progress(account.made)
 

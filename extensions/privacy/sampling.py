@@ -69,22 +69,19 @@ class Batch:
     squared_norms: Any
     padding: Any
 
-    @property
-    def columns(self) -> tuple[Any, Any, Any, Any]:
-        """All four, in turn."""
-        return self.x, self.y, self.squared_norms, self.padding
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.x, self.y, self.squared_norms, self.padding))
 
     def part(self, rows: slice) -> "Batch":
         """Returns some of the rows."""
-        return Batch(*(column[rows] for column in self.columns))
+        return Batch(*(column[rows] for column in self))
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> npt.NDArray[np.generic]:
     """Returns an array of real numbers, for example of objects that all are such numbers.
 
     Raises:
-        ArgumentError: there are complex numbers, texts, times or others, whose type is named; or
-            rows of several lengths.
+        ArgumentError: others, whose type is named, or rows of several lengths.
     """
     try:
         array = np.asarray(values)
@@ -298,5 +295,4 @@ def draw_rows(
     records.features.take(chosen, axis=0, out=features[: len(chosen)], mode="clip")
     labels[: len(chosen)] = records.labels[chosen]
     padding[: len(chosen)] = 0 if records.empty is None else records.empty[chosen]
-    norms = np.einsum("ij,ij->i", features, features)
-    return Batch(features, labels, norms, padding)
+    return Batch(features, labels, np.einsum("ij,ij->i", features, features), padding)

@@ -257,7 +257,7 @@ class Host(Protocol):
             rows: public number of rows of each party.
             own: of each of `ranks` its sample.
         """
-        return Batch(*self.share_rows(rows, [one.columns for one in own]))
+        return Batch(*self.share_rows(rows, [[*one] for one in own]))
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
         """Returns all records, unpadded.
