@@ -3,7 +3,7 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -57,7 +57,7 @@ def add_once(registry: str, entry: str) -> bool:
     Raises:
         ArgumentError: the folder cannot be written.
     """
-    return _add(registry, entry, lambda other: other == entry) is None
+    return _add(registry, entry, entry) is None
 
 
 def contains(registry: str, entry: str) -> bool:
@@ -66,7 +66,7 @@ def contains(registry: str, entry: str) -> bool:
     Raises:
         ArgumentError: the folder cannot be written, so that `add_once` would fail.
     """
-    return entry in _complete(_path_of(registry).read_text())
+    return claimed(registry, entry) == ""
 
 
 def claim(registry: str, name: str, value: str) -> str:
@@ -80,9 +80,8 @@ def claim(registry: str, name: str, value: str) -> str:
     Raises:
         ArgumentError: the folder cannot be written.
     """
-    entry = f"{name} {value}"
-    before = _add(registry, entry, lambda other: _value(other, name) is not None)
-    return value if before is None else _value(before, name) or ""
+    before = _add(registry, name, f"{name} {value}")
+    return value if before is None else before
 
 
 def claimed(registry: str, name: str) -> str | None:
@@ -91,17 +90,16 @@ def claimed(registry: str, name: str) -> str | None:
     Raises:
         ArgumentError: the folder cannot be written, so that `claim` would fail.
     """
-    values = (_value(entry, name) for entry in _complete(_path_of(registry).read_text()))
-    return next((value for value in values if value is not None), None)
+    return _value_in(_path_of(registry).read_text(), name)
 
 
-def _add(registry: str, entry: str, is_there: Callable[[str], bool]) -> str | None:
-    """Returns the first entry like that; if there is none, `entry` has become one."""
+def _add(registry: str, name: str, entry: str) -> str | None:
+    """The value that a name has; if it had none, `entry` is there now."""
     path = _path_of(registry)
     with path.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         text = file.read()
-        before = next(filter(is_there, _complete(text)), None)
+        before = _value_in(text, name)
         if before is None:
             file.seek(text.rfind("\n") + 1)  # over what an interrupted write has left
             file.truncate()
@@ -112,16 +110,12 @@ def _add(registry: str, entry: str, is_there: Callable[[str], bool]) -> str | No
     return before
 
 
-def _complete(text: str) -> list[str]:
-    """The lines that were written to their end."""
-    return text.split("\n")[:-1]
-
-
-def _value(entry: str, name: str) -> str | None:
-    """What an entry says of a name; None if it is another's."""
-    if entry == name:
-        return ""
-    return entry[len(name) + 1 :] if entry.startswith(name + " ") else None
+def _value_in(text: str, name: str) -> str | None:
+    """What the first line of a name says behind it; only lines that were written to their end."""
+    for line in text.split("\n")[:-1]:
+        if line == name or line.startswith(name + " "):
+            return line[len(name) + 1 :]
+    return None
 
 
 def state_folder() -> Path:

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,7 +52,7 @@ class Budget:
         check_fields(self)
 
 
-class Account:
+class Account(Reservations):
     """One model's run in the ledger of a data owner's records.
 
     Its name follows from the model's owner, the budget and the number of records, so that a program
@@ -104,7 +103,7 @@ class Account:
         title = f"pencil{learner}, {budget.steps} steps at most"
         entry = _entry(title, ledger, known | vars(budget))
         self._entry = replace(entry, delta=budget.delta)
-        self._run = Reservations([(path, self._entry)])
+        super().__init__([(path, self._entry)])
 
     @property
     def made(self) -> int:
@@ -126,25 +125,13 @@ class Account:
             steps=self.left,
         )
 
-    def reserve(self) -> None:
-        """The run is in the ledger, with all steps, before anything of it is told.
-
-        Raises:
-            ArgumentError: the ledger cannot be written, or its cap does not allow the run.
-        """
-        self._run.reserve()
-
-    def free(self) -> None:
-        """What `reserve` entered is taken out again, unless a step was told."""
-        self._run.free()
-
     def charge(self) -> None:
         """One more step is charged, on disk, before anything of it is told.
 
         Raises:
             ArgumentError: the budget is spent, or as in `reserve`.
         """
-        self._run.tell(self.budget.steps)
+        self.tell(self.budget.steps)
 
     def epsilon(self) -> float:
         """Returns what the run costs a record: all its steps, however many were told."""
@@ -176,7 +163,7 @@ def enter_earlier(path: Path, earlier: Path) -> None:
     entry = replace(entry, spent=True, told=made)
 
     def enter(account: AccountOfRecords) -> AccountOfRecords:
-        if not made or account.find(entry.name):
+        if not made:
             return account
         after = replace(account, cap=None).with_entry(entry, str(path))
         return replace(after, cap=account.cap)
@@ -188,7 +175,6 @@ def _entry(title: str, ledger: Ledger, known: Mapping[str, Any]) -> Entry:
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
     return Entry(
         name=f"pencil-{digest[:10]}",
-        began=datetime.now(UTC).isoformat(timespec="seconds"),
         title=title,
         ledger=ledger,
         exact=False,

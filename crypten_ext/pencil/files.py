@@ -13,7 +13,7 @@ from extensions.owners.data import Labels, write_private
 from extensions.protocols.host import named, pairs
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Reals, decode, encode
-from extensions.runs.model.files import read_arrays, reals_in
+from extensions.runs.model.files import ModelFile
 
 _TERMS = "terms"
 _BLOCK = 4096
@@ -31,7 +31,8 @@ def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
     Raises:
         ArgumentError: the file is none, or its layers are others than it says.
     """
-    arrays = read_arrays("start", path)
+    file = ModelFile("start", path)
+    arrays = file.arrays
     try:
         terms = Terms(**json.loads(str(arrays[_TERMS])))
     except ArgumentError:
@@ -39,7 +40,7 @@ def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         allowed = "a model of `pea pencil owner`"
         raise ArgumentError("start", str(path), allowed, code="file") from error
-    return terms, pairs(reals_in("start", path, arrays, terms.network))
+    return terms, pairs(file.reals(terms.network))
 
 
 def accuracy(terms: Terms, layers: list[tuple[Reals, Reals]], x: Reals, y: Labels) -> float:

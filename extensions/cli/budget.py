@@ -44,6 +44,7 @@ def budget(
     free: Annotated[
         str | None, Option(help="Remove the reservation of a run that died, by its name.")
     ] = None,
+    log: Annotated[bool, Option(help="List who entered, opened, freed or capped what.")] = False,
     json_out: Report = None,
 ) -> None:
     """Show what an owner's records were used for, what that costs, and the cap; or set the cap."""
@@ -70,6 +71,8 @@ def budget(
     shown = summary(account, delta)
     console.write(shown, json_out)
     _show(shown)
+    for event in shown["log"] if log else ():
+        console.out.print(*event.values(), highlight=False, soft_wrap=True)
 
 
 def _show(shown: dict[str, Any]) -> None:

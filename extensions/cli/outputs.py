@@ -87,11 +87,8 @@ def _check_kept(output: _Given, writes: Writes, others: Sequence[_Given]) -> Non
         for other in others:
             if other.leaf.key == AGAIN:
                 continue
-            files = other.files(of_folders=target in output.paths)
-            if any(is_same(target, file) for file in files):
-                rule = f"{{{other.leaf.name}}}"
-                raise ArgumentError(name, shown, rule, code="same-file")
-        if is_private_key(target):
-            raise ArgumentError(name, shown, "", code="private-key")
-        if is_ledger(target):
-            raise ArgumentError(name, shown, "", code="ledger")
+            if any(is_same(target, one) for one in other.files(of_folders=target in output.paths)):
+                raise ArgumentError(name, shown, f"{{{other.leaf.name}}}", code="same-file")
+        for kept, code in ((is_private_key, "private-key"), (is_ledger, "ledger")):
+            if kept(target):
+                raise ArgumentError(name, shown, "", code=code)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from extensions.errors import PeaError
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
-from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import (
@@ -27,14 +26,7 @@ from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Training
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
-from extensions.runs.checkpoints import (
-    PartyCheckpoints,
-    at_once,
-    complete_together,
-    open_together,
-    settle_together,
-    store_together,
-)
+from extensions.runs.checkpoints import AllCheckpoints, PartyCheckpoints, claim_opening
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.seconds import run_of
 from extensions.runs.manifest import Manifest
@@ -224,16 +216,15 @@ class Keeping(Following):
         parties: Sequence[PartyCheckpoints],
     ) -> None:
         super().__init__(host, config, manifest, progress)
-        self._parties = parties
-        self.entry = self._parties[0].entry
+        self._all = AllCheckpoints(parties, host.exchange, lambda: host.noise)
+        self.entry = parties[0].entry
         self._made = 0
-        self._outputs: list[Mapping[str, Integers]] = []
         self._opened: list[str] = []
 
     @property
     def kept(self) -> bool:
         """Whether there is something from which the run can go on."""
-        return any(party.kept for party in self._parties)
+        return self._all.kept
 
     def resume(self) -> tuple[State, Ledger] | None:
         """Returns state and ledger of the newest checkpoint that all parties have.
@@ -247,23 +238,15 @@ class Keeping(Following):
             ArgumentError: nothing to resume, or what does not fit, in every party and before
                 anything is shared.
         """
-        bases = [base for base in settle_together(self._parties, self._host.exchange) if base]
+        bases = self._all.settle()
         if not bases:
             return None
         first = bases[0]
         self._made = first.step
         self._opened = [*first.optimizer["opened"]]
-        if first.recipients:
-            self._outputs = [base.outputs for base in bases]
-        self._draw_from(first.source)
         parts = self._host.restore([unnamed(base.shares) for base in bases])
         state = State(parts) if first.recipients else State.of(parts, self._config)
         return state, Ledger.from_json(first.optimizer["ledger"])
-
-    def _draw_from(self, source: Mapping[str, Any] | None) -> None:
-        """An insecure source, if the run has one, goes on from where it stood."""
-        if isinstance(self._host.noise, InsecureSeededSource):
-            self._host.noise.load_state_dict(source or {})
 
     def steps(self, config: Training) -> range:
         """Returns the numbers of the steps that are left."""
@@ -271,13 +254,11 @@ class Keeping(Following):
 
     def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Writes every holder's shares if a checkpoint is due, and shows progress."""
-        if self._parties[0].is_due(step):
-            beside = self._state(ledger)
 
-            def write(party: PartyCheckpoints, own: Sequence[Integers]) -> None:
-                party.write(step, named(own), **beside)
+        def shares() -> list[dict[str, Integers]]:
+            return [*map(named, self._host.summands(state.parts))]
 
-            at_once(write, self._parties, self._host.summands(state.parts))
+        self._all.write(step, shares, lambda: self._state(ledger))
         super().__call__(step, state, ledger)
 
     def open(self, name: str, compute: Compute) -> list[Integers]:
@@ -294,15 +275,15 @@ class Keeping(Following):
                 model that the run resumes from depends; or another continuation opened its own.
         """
         words: Words
-        stored = [party.opening(name) for party in self._parties]
+        stored = [party.opening(name) for party in self._all.parties]
         found = [each for each in stored if each is not None]
         if found:
             if name not in self._opened:  # else the checkpoint's source stands further on
-                self._draw_from(found[0].source)
+                self._all.draw_from(found[0])
             words = [[*each.outputs.values()] for each in found]
             self.budget.spend()
-            for party, each in zip(self._parties, found, strict=True):
-                party.claim(each)
+            for each in found:
+                claim_opening(each)
         elif name in self._opened:
             raise PeaError(
                 f"The run has opened {name!r} before this checkpoint, but a party has its words of "
@@ -311,8 +292,7 @@ class Keeping(Following):
         else:
             words = compute()
             self.budget.spend()
-            state = self._source()
-            open_together(self._parties, self._host.exchange, name, words, state)
+            self._all.open(name, words)
         if name not in self._opened:
             self._opened.append(name)
         return self._host.open(words)
@@ -328,15 +308,14 @@ class Keeping(Following):
         Raises:
             PeaError: another release of the run is marked, or a party could not store this one.
         """
-        if not self._outputs:
-            self._outputs = [dict(zip(names, own, strict=True)) for own in compute()]
-            shares = [named(own) for own in self._host.summands(model)]
-            words = [*zip(shares, self._outputs, strict=True)]
-            store_together(self._parties, self._host.exchange, words, **self._state(ledger))
+        if not self._all.outputs:
+            outputs = [dict(zip(names, own, strict=True)) for own in compute()]
+            shares = [*map(named, self._host.summands(model))]
+            self._all.store(shares, outputs, self._state(ledger))
         self.budget.spend()
-        for party in self._parties:
+        for party in self._all.parties:
             party.mark()
-        return [[outputs[name] for name in names] for outputs in self._outputs]
+        return [[outputs[name] for name in names] for outputs in self._all.outputs]
 
     def complete(self, report: Mapping[str, Any], opened: Opened) -> None:
         """Writes the result, and removes the holders' shares once all parties have it.
@@ -347,23 +326,18 @@ class Keeping(Following):
         Raises:
             PeaError: a party could not write the result.
         """
-        complete_together(self._parties, self._host.exchange, as_json(report), opened)
+        self._all.complete(as_json(report), opened)
 
     def _state(self, ledger: Ledger) -> dict[str, Any]:
         """What is kept beside shares."""
-        kept = {"ledger": ledger.to_json(), "opened": self._opened}
-        return {"optimizer": kept, "source": self._source()}
-
-    def _source(self) -> dict[str, Any] | None:
-        noise = self._host.noise
-        return noise.state_dict() if isinstance(noise, InsecureSeededSource) else None
+        return {"ledger": ledger.to_json(), "opened": self._opened}
 
     @property
     def resumed(self) -> tuple[int, ...]:
         """The steps from which the run was continued, in order."""
-        return self._parties[0].resumed
+        return self._all.resumed
 
     @property
     def released(self) -> list[tuple[str, str]]:
         """Names of the run and of the release that was marked, for each holder."""
-        return [party.released for party in self._parties]
+        return [party.released for party in self._all.parties]

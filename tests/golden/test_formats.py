@@ -17,7 +17,7 @@ from extensions.owners.schema.document import read_schema
 from extensions.privacy.accounting import Ledger
 from extensions.runs.budget import Cap
 from extensions.runs.budget import read as read_account
-from extensions.runs.checkpoints import files, folder
+from extensions.runs.checkpoints import files, folder, marks
 from extensions.runs.manifest.manifest import Manifest
 from extensions.runs.model import read_opened
 from extensions.runs.model.shares import read_shares
@@ -71,7 +71,7 @@ def test_a_folder_of_checkpoints_with_a_release():
     assert (words.recipients, words.step) == ((0, 1), 3)
     assert digest(words.outputs["counts"]) == "18ad0619c3a8b299"
     assert words.release == "6000967a97a6c616eec5bf9e5db8b7eda4233af60c78b4f1f96075689a48d9f4"
-    held = folder.look(place, 0, words.settings)
+    held = folder.look(files.Files(place, 0), words.settings)
     assert (held.run, [each.step for each in held.checkpoints]) == (RUN, [2, 3])
     assert (held.marked, held.result, held.done) == (None, None, False)
     (opening,) = held.openings
@@ -84,7 +84,7 @@ def test_a_folder_of_a_finished_run():
     report = json.loads((FORMATS / "finished" / "party-0-result.json").read_text())
     assert (report["accuracy"], report["steps"]) == (0.5, 3)
     run = "af808c851cc8fe299d0bd552fe2b87f4946a55073a35c669aadf4189c2fa12cd"
-    assert folder.release.run_of(FORMATS / "finished", 0) == run
+    assert [*marks.noted(files.Files(FORMATS / "finished", 0))] == [run]
 
 
 def test_shares_of_a_model():

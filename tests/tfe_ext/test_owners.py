@@ -114,7 +114,8 @@ def test_no_share_that_a_scripts_players_keep_comes_to_the_script(way, client, t
     file, recordings = way
     own = {"file": str(file), "folder": str(tmp_path)}
     client.run(f"{TASKS}:kept_by_a_script", **own)
-    kept = [files.read(path, rank) for rank in range(3) for path in files.paths_in(tmp_path, rank)]
+    parties = [files.Files(tmp_path, rank) for rank in range(3)]
+    kept = [found for party in parties for found in party.read(files.STEP)]
     assert [each.rank for each in kept] == [0, 1, 2]
     saved = [arrays_of(tmp_path / "saved" / f"party-{rank}.npz")["weight_0"] for rank in range(3)]
     parts = [*(each.shares["weight_0"] for each in kept), *saved]

@@ -1,6 +1,5 @@
 """Checkpoints of a model on ABY3's servers: a file of shares for each, which its player writes."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,17 +7,9 @@ from typing import Any
 import numpy as np
 from tf_keras.callbacks import Callback
 
-from extensions.privacy.randomness import InsecureSeededSource
-from extensions.protocols.agreement import Words
-from extensions.ring.fixed_point import Reals, decode
-from extensions.runs.checkpoints import (
-    CheckpointOptions,
-    PartyCheckpoints,
-    at_once,
-    complete_together,
-    settle_together,
-    store_together,
-)
+from extensions.ring.fixed_point import Integers, Reals
+from extensions.runs.checkpoints import CheckpointOptions, ScriptCheckpoints, alone, at_once
+from extensions.runs.checkpoints.script import Words
 from tfe_ext.keras import weights
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.sequential import Sequential
@@ -29,7 +20,7 @@ _SPENT = ("ledger", "held_out", "opened")
 """What of the state tells what was spent, wherever the weights are."""
 
 
-class Checkpoints(Callback):
+class Checkpoints(ScriptCheckpoints, Callback):
     """What a run needs to be interrupted, continued, and released once; a callback of Keras.
 
         checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
@@ -80,119 +71,62 @@ class Checkpoints(Callback):
         settings: Mapping[str, Any] | None = None,
         own: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
+        Callback.__init__(self)
         self._model = model
         shapes = {name: [*shape] for name, shape in weights.shapes_of(model.chain).items()}
         facts = {"parameters": shapes, "frac_bits": model.frac_bits}
         options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
         run = {"steps": steps, "settings": {**(settings or {}), **facts}, "own": own or {}}
         self._shelves = shelves_on(model.ring.servers.devices)
-        self._parties = self._shelves.checkpoints(options, run)
-        self._outputs: Sequence[Mapping[str, Any]] = []
+        parties = self._shelves.checkpoints(options, run)
+        ScriptCheckpoints.__init__(self, parties, alone, model.frac_bits)
 
-    def begin(self) -> int | None:
-        """Restores the model, and returns the number of steps made; None for a new run.
-
-        It is None, too, for a run that was interrupted before its first checkpoint, after something
-        was opened: the run begins anew, and its ledgers go on.
-
-        Raises:
-            ArgumentError: nothing to resume, or what does not fit.
-        """
-        bases = [base for base in settle_together(self._parties) if base is not None]
-        optimizer: Optimizer = self._model.optimizer
-        if bases:
-            self._outputs = [base.outputs for base in bases if base.recipients]
-            self._model.resume([base.shares for base in bases])
-            if isinstance(optimizer.source, InsecureSeededSource):
-                optimizer.source.load_state_dict(bases[0].source or {})
-        went_on = {**(bases[0].optimizer if bases else {}), **self._parties[0].spent}
-        if went_on:
-            optimizer.load_state_dict({**optimizer.state_dict(), **went_on})
-            self._model.load_spent(went_on)
+    def _restore(self, shares: Words, state: Mapping[str, Any]) -> None:
+        if shares:
+            self._model.resume(shares)
+        if state:
+            optimizer: Optimizer = self._model.optimizer
+            optimizer.load_state_dict({**optimizer.state_dict(), **state})
+            self._model.load_spent(state)
         self._model.keep_spent = self._charge
-        return bases[0].step if bases else None
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Writes the servers' shares after a step of `Sequential.fit`, if a checkpoint is due."""
         self.after((logs or {})["step"])
 
-    def after(self, step: int) -> None:
-        """Writes the servers' shares after so many steps, if a checkpoint is due."""
-        if not self._parties[0].is_due(step):
-            return
-        state = self._state()
-
-        def write(party: PartyCheckpoints, own: Mapping[str, Any]) -> None:
-            party.write(step, own, **state)
-
-        at_once(write, self._parties, self._shares())
-
     def _charge(self) -> None:
         """What the model has spent is on disk, so that more of it may be opened."""
-        state = self._state()["optimizer"]
+        state = self._state()
         spent = {name: state[name] for name in _SPENT if name in state}
-        at_once(lambda party: party.charge(spent), self._parties)
+        at_once(lambda party: party.charge(spent), self._all.parties)
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
-        """Returns what is opened of the run, which can be done once for a run.
+        """As `ScriptCheckpoints.release`; parameters are ``weight_i``, (out, in), and ``bias_i``.
 
-        If it is interrupted, a script that resumes makes no step, and calls it again: then exactly
-        the words that were stored are opened, and nothing is computed. The result is also in the
-        folder, ``party-R-opened.npz``.
-
-        Args:
-            compute: returns by name the private tensors that are opened; by default the model:
-                ``weight_i``, (out, in), and ``bias_i`` of the i-th layer.
-
-        Raises:
-            PeaError: another continuation of the run was finished, or the folder cannot be written.
+        i is the place of the layer.
         """
-        if not self._outputs:
-            shares = self._shares()
-            names = weights.shapes_of(self._model.chain)
-            model = [{name: own[name] for name in names} for own in shares]
-            self._outputs = model if compute is None else self._words(compute())
-            words = [*zip(shares, self._outputs, strict=True)]
-            store_together(self._parties, _alone, words, **self._state())
-        for party in self._parties:
-            party.mark()
-        summands = {name: [own[name] for own in self._outputs] for name in self._outputs[0]}
-        opened = {
-            name: decode(np.sum([*map(np.asarray, parts)], axis=0), self._model.frac_bits)
-            for name, parts in summands.items()
-        }
-        complete_together(self._parties, _alone, json.dumps({"opened": [*opened]}), opened)
+        opened = super().release(compute)
         self._model.keep_spent = None
         return opened
 
-    def _shares(self) -> Sequence[Mapping[str, Any]]:
-        """All that a training goes on from, of each server, where it is kept."""
-        return self._shelves.kept(self._model.training_shares())
-
-    def _words(self, values: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """Each server's summands of private tensors."""
-        ring = self._model.ring
-        parts = {name: share_of(ring, value, name).parts[::2] for name, value in values.items()}
-        ranks = range(len(self._parties))
-        return self._shelves.kept(
-            [{name: own[rank] for name, own in parts.items()} for rank in ranks]
-        )
+    @property
+    def _source(self) -> Any:
+        return self._model.optimizer.source
 
     def _state(self) -> dict[str, Any]:
-        optimizer: Optimizer = self._model.optimizer
-        source = optimizer.source
-        return {
-            "optimizer": {**optimizer.state_dict(), **self._model.spent()},
-            "source": source.state_dict() if isinstance(source, InsecureSeededSource) else None,
-        }
+        return {**self._model.optimizer.state_dict(), **self._model.spent()}
 
-    @property
-    def resumed(self) -> tuple[int, ...]:
-        """The steps from which the run was continued, in order."""
-        return self._parties[0].resumed
+    def _shares(self) -> Words:
+        return self._shelves.kept(self._model.training_shares())
 
+    def _words(self, values: Mapping[str, Any] | None) -> Words:
+        if values is None:
+            names = weights.shapes_of(self._model.chain)
+            return [{name: own[name] for name in names} for own in self._shares()]
+        ring, ranks = self._model.ring, range(len(self._all.parties))
+        parts = {name: share_of(ring, value, name).parts[::2] for name, value in values.items()}
+        of_each = [{name: own[rank] for name, own in parts.items()} for rank in ranks]
+        return self._shelves.kept(of_each)
 
-def _alone(own: Sequence[Words]) -> Sequence[Words]:
-    """What all servers say, whom this program directs."""
-    return own
+    def _open(self, words: Sequence[Sequence[Integers]]) -> Sequence[Integers]:
+        return [np.sum([*map(np.asarray, parts)], axis=0) for parts in zip(*words, strict=True)]

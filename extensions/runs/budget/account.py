@@ -2,9 +2,11 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import FILTER, Ledger
@@ -15,8 +17,13 @@ RECORD = "record"
 """The unit of a run without a schema that names persons."""
 
 _FORMAT = 1
-_DELTAS = "deltas"
+_DELTAS, _LOG = "deltas", "log"
 """Beside the entries, so that earlier versions read them."""
+
+
+def now() -> str:
+    """Returns the time, as ISO 8601 has it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +56,11 @@ class Entry:
 
     Attributes:
         name: random, by which its owner frees it.
-        began: when it was entered, as ISO 8601 has it.
         title: what ran.
         ledger: all that the run may cost a record.
         exact: whether the result depends on held-out records in a way that has no epsilon.
         opens: what it opens at its end.
+        began: when it was entered, of `now`.
         unit: whose epsilon it is: a record's, or that of a person with several.
         spent: whether that was opened, or is about to be; else it is reserved.
         told: how many of its steps were told, or are about to be, of a run that tells one by one.
@@ -61,11 +68,11 @@ class Entry:
     """
 
     name: str
-    began: str
     title: str
     ledger: Ledger
     exact: bool
     opens: tuple[str, ...]
+    began: str = field(default_factory=now)
     unit: str = RECORD
     spent: bool = False
     told: int = 0
@@ -81,6 +88,15 @@ class Entry:
         return _epsilon([training], delta, "pld"), _epsilon([counts], delta, "pld")
 
 
+class Event(NamedTuple):
+    """When, of `now`, which user of the owner's host did what about which run; empty: the cap."""
+
+    when: str
+    user: str
+    run: str
+    what: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """All runs on one data set.
@@ -88,10 +104,12 @@ class Account:
     Attributes:
         cap: what they may cost; None without one.
         entries: in the order in which they began.
+        log: what was done, in turn; nothing of it is ever taken out.
     """
 
     cap: Cap | None = None
     entries: tuple[Entry, ...] = ()
+    log: tuple[Event, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -125,8 +143,8 @@ class Account:
             return None
         return max(0.0, self.cap.epsilon - self.counted(self.cap.delta))
 
-    def with_entry(self, entry: Entry, where: str) -> "Account":
-        """Returns the account with one more run.
+    def with_entry(self, entry: Entry, where: str | Path) -> "Account":
+        """Returns the account with one more run, or as it is if it has the run.
 
         Args:
             entry: of the run.
@@ -135,6 +153,8 @@ class Account:
         Raises:
             ArgumentError: earlier runs are about other units, or the cap does not allow it.
         """
+        if self.find(entry.name):
+            return self
         if entry.unit != self.unit and self.entries:
             raise ArgumentError(
                 "budget",
@@ -182,11 +202,7 @@ class Account:
 
     def spend(self, name: str) -> "Account":
         """Returns the account with a reserved run as one that is spent."""
-        entries = (
-            replace(entry, spent=True) if entry.name == name and not entry.spent else entry
-            for entry in self.entries
-        )
-        return replace(self, entries=tuple(entries))
+        return self._changed(name, lambda entry: replace(entry, spent=True))
 
     def tell(self, name: str, most: int) -> "Account":
         """Returns the account in which a run tells one more step, of so many at most; it is spent.
@@ -199,11 +215,7 @@ class Account:
             allowed = f"at most {most}, all of which were told"
             advice = "Another budget is another run, whose cost is added to that of this one."
             raise ArgumentError("steps", most + 1, allowed, advice, code="range")
-        entries = (
-            replace(entry, spent=True, told=entry.told + 1) if entry.name == name else entry
-            for entry in self.entries
-        )
-        return replace(self, entries=tuple(entries))
+        return self._changed(name, lambda entry: replace(entry, spent=True, told=entry.told + 1))
 
     def opening(self, name: str, title: str) -> "Account":
         """Returns the account in which a run has opened one more thing, which costs nothing more.
@@ -212,42 +224,49 @@ class Account:
             name: of the run.
             title: of what is opened, of which the run's cost was counted from the start.
         """
-        entries = (
-            replace(entry, spent=True, opens=tuple(dict.fromkeys([*entry.opens, title])))
-            if entry.name == name
-            else entry
-            for entry in self.entries
-        )
+
+        def open_(entry: Entry) -> Entry:
+            return replace(entry, spent=True, opens=tuple(dict.fromkeys([*entry.opens, title])))
+
+        return self._changed(name, open_)
+
+    def _changed(self, name: str, change: Callable[[Entry], Entry]) -> "Account":
+        entries = (change(entry) if entry.name == name else entry for entry in self.entries)
         return replace(self, entries=tuple(entries))
 
     def to_json(self) -> str:
         """Returns the account as JSON, from which `from_json` makes an equal one."""
-        entries = [_fields(entry) for entry in self.entries]
         cap = None if self.cap is None else asdict(self.cap)
-        said = {"format": _FORMAT, "cap": cap, "entries": entries}
         deltas = {each.name: each.delta for each in self.entries if each.delta is not None}
-        if deltas:
-            said[_DELTAS] = deltas
+        said: dict[str, Any] = {
+            "format": _FORMAT,
+            "cap": cap,
+            "entries": [*map(_fields, self.entries)],
+        }
+        said |= {_DELTAS: deltas} if deltas else {}
+        said |= {_LOG: self.log} if self.log else {}
         return json.dumps(said, indent=2) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> "Account":
+    def from_json(cls, text: str | bytes) -> "Account":
         """Returns the account that `to_json` wrote.
 
         Raises:
-            ArgumentError: the text is none.
+            ArgumentError: the text is none, or a later version's.
         """
         try:
             data: dict[str, Any] = json.loads(text)
             if data["format"] != _FORMAT:
-                raise ValueError("unknown format")
-            cap = None if data["cap"] is None else Cap(**data["cap"])
+                raise ValueError(f"its format is {data['format']!r}, not {_FORMAT}")
             deltas = data.get(_DELTAS, {})
-            return cls(cap=cap, entries=tuple(_entry(each, deltas) for each in data["entries"]))
+            return cls(
+                cap=None if data["cap"] is None else Cap(**data["cap"]),
+                entries=tuple(_entry(each, deltas) for each in data["entries"]),
+                log=tuple(Event(*each) for each in data.get(_LOG, ())),
+            )
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ArgumentError(
-                "budget", "a damaged one", "as it was written", repr(error)
-            ) from error
+            hint = f"{type(error).__name__}: {error}."
+            raise ArgumentError("budget", "a damaged one", "as it was written", hint) from error
 
 
 def _fields(entry: Entry) -> dict[str, Any]:

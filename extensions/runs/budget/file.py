@@ -1,15 +1,16 @@
 """The ledger of a data set as a file beside its records, changed by one process at a time."""
 
 import os
+import pwd
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from extensions import durable
 from extensions.checks import beginning
 from extensions.errors import ArgumentError
-from extensions.runs.budget.account import Account
+from extensions.runs.budget.account import Account, Event, now
 
 SUFFIX = ".budget.json"
 _unusable = partial(ArgumentError, "budget", code="file")
@@ -72,17 +73,19 @@ def read(path: Path) -> Account:
     """
     path = followed(path)
     try:
-        return Account.from_json(path.read_text(encoding="utf-8"))
+        return Account.from_json(path.read_bytes())
     except FileNotFoundError:
         return Account()
     except OSError as error:
         raise _unusable(str(path), "a file that can be read", str(error)) from error
-    except (ValueError, RecursionError) as error:
+    except ArgumentError as error:
         advice = (
             "Restore it from a backup: what it said was spent. If an earlier `pea pencil data` "
-            "wrote it, give it as {ledger} of that command, and another file as {budget}."
+            "wrote it, give it as {ledger} of that command, and another file as {budget}; if a "
+            "later version did, use that one."
         )
-        raise _unusable(str(path), "an undamaged ledger", advice) from error
+        hint = f"{error.hint} {advice}"
+        raise _unusable(str(path), "an undamaged ledger of this version", hint) from error
 
 
 def update(path: Path, change: Callable[[Account], Account]) -> Account:
@@ -94,24 +97,45 @@ def update(path: Path, change: Callable[[Account], Account]) -> Account:
         ArgumentError: of `read` and of the change; or the file cannot be written.
     """
     path = followed(path)
-    with _locked(path):
-        before = read(path)
-        after = change(before)
-        if after != before:
-            with durable.write(path) as file:
-                file.write(after.to_json().encode())
-        return after
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keeps others out, and says what to do where nothing can be written."""
     try:
         with durable.locked(path.parent):
-            yield
+            before = read(path)
+            after = change(before)
+            if after != before:
+                after = replace(after, log=(*before.log, *_events(before, after)))
+                with durable.write(path) as file:
+                    file.write(after.to_json().encode())
+            return after
     except OSError as error:
         advice = f"{error}. Keep the ledger elsewhere as {{budget}}, or keep none: {{budget=none}}."
         raise _unusable(str(path), "a file that can be written", advice) from error
+
+
+def _events(before: Account, after: Account) -> Iterator[Event]:
+    """Yields what was done to a ledger, which is found by comparison: no change goes unnoted."""
+    made = partial(Event, when=now(), user=_user())
+    if after.cap != before.cap and (cap := after.cap) is not None:
+        what = f"set the cap to epsilon {cap.epsilon:g} at delta {cap.delta:g}"
+        yield made(run="", what=what + ", for training alone" * cap.except_held_out)
+    for entry in before.entries:
+        if after.find(entry.name) is None:
+            yield made(run=entry.name, what=f"freed {entry.title}")
+    for entry in after.entries:
+        then = before.find(entry.name)
+        if then is None:
+            yield made(run=entry.name, what=f"entered {entry.title}")
+        opened = then.opens if then is not None and then.spent else ()
+        for title in entry.opens if entry.spent else ():
+            if title not in opened:
+                yield made(run=entry.name, what=f"opened {title}")
+
+
+def _user() -> str:
+    """Whose process this is, as the system has it."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def is_ledger(path: Path) -> bool:

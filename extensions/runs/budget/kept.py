@@ -25,12 +25,6 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
     Raises:
         ArgumentError: one file for the ledgers of several owners, by whatever links.
     """
-    ledgers = _ledgers_of(own, parties, given)
-    check_apart(ledgers)
-    return ledgers
-
-
-def _ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Path | None]:
     if str(given) == NO_BUDGET:
         return [None] * parties
     if not own:
@@ -38,14 +32,15 @@ def _ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[P
             raise ArgumentError("budget", str(given), "a file, for records of one data set")
         return [given, *[None] * (parties - 1)]
     if given is None:
-        return [path_of(path) for path in own]
-    if len(own) == 1 and not given.is_dir():
-        return [given]
-    paths = [given / f"{followed(path).name}{SUFFIX}" for path in own]
-    if not given.is_dir() or len({*paths}) < len(own):
-        raise ArgumentError(
-            "budget", str(given), "a folder, and files of different names, for several owners"
-        )
+        paths = [path_of(path) for path in own]
+    elif len(own) == 1 and not given.is_dir():
+        paths = [given]
+    else:
+        paths = [given / f"{followed(path).name}{SUFFIX}" for path in own]
+        if not given.is_dir() or len({*paths}) < len(own):
+            allowed = "a folder, and files of different names, for several owners"
+            raise ArgumentError("budget", str(given), allowed)
+    check_apart(paths)
     return [*paths]
 
 

@@ -1,7 +1,8 @@
 """What a run may cost its owners' records, known before it starts."""
 
+import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 from extensions.network.spec import ModelSpec
@@ -43,19 +44,34 @@ def entries_of(
     entries = []
     for rank, part, path in zip(host.ranks, parts, ledgers, strict=True):
         counted = config.evaluate in ("mpc", "opened") or config.strategy in CHOSEN_BY_COUNTS
-        entry = Entry(
-            name=f"{name}-{rank}",
-            began=datetime.now(UTC).isoformat(timespec="seconds"),
-            title=title_of(config),
-            ledger=cost,
-            exact=counted and part.held_out > 0,
-            opens=tuple(titles_of(config)),
-            unit=unit_of(config),
-            delta=config.delta,
-        )
         if path is not None:
-            entries.append((path, entry))
+            exact = counted and part.held_out > 0
+            entry = entry_of(config, cost, titles_of(config), exact=exact)
+            entries.append((path, replace(entry, name=f"{name}-{rank}")))
     return entries
+
+
+def entry_of(
+    config: TrainConfig, cost: Ledger, opens: Sequence[str], title: str = "", *, exact: bool = False
+) -> Entry:
+    """Returns an entry of a new name, of a run or of what is done with its model.
+
+    Args:
+        config: of the run.
+        cost: all that it may cost a record.
+        opens: what it opens.
+        title: of what runs; empty: `title_of`.
+        exact: as `Entry` has it.
+    """
+    return Entry(
+        name=secrets.token_hex(5),
+        title=title or title_of(config),
+        ledger=cost,
+        exact=exact,
+        opens=tuple(opens),
+        unit=unit_of(config),
+        delta=config.delta,
+    )
 
 
 def title_of(config: TrainConfig) -> str:

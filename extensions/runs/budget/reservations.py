@@ -1,6 +1,7 @@
 """What a run does with the ledgers of its owners: it enters itself, and notes what it opens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from extensions.errors import ArgumentError
@@ -30,7 +31,8 @@ class Reservations:
         """
         try:
             for path, entry in self._entries:
-                if _enter(path, entry):
+                before = _update(path, entry)
+                if before.find(entry.name) is None:
                     self._new.append((path, entry))
         except ArgumentError:
             self.free()
@@ -43,7 +45,7 @@ class Reservations:
             ArgumentError: its owner freed it in the meantime, and the cap does not allow it now.
         """
         for path, entry in self._entries:
-            _spend(path, entry)
+            _update(path, entry, Account.spend)
 
     def tell(self, most: int) -> None:
         """One more step is told in every ledger, before it is; the run is spent with its first one.
@@ -55,45 +57,30 @@ class Reservations:
             ArgumentError: all were told, or as in `spend`.
         """
         for path, entry in self._entries:
-            _tell(path, entry, most)
+            _update(path, entry, partial(Account.tell, most=most))
 
     def free(self) -> None:
         """What `reserve` entered is taken out, of a run of which nothing can be opened any more."""
         for path, entry in self._new:
-            _free(path, entry.name)
+            update(path, partial(_freed, entry.name))
         self._new = []
 
 
-def _enter(path: Path, entry: Entry) -> bool:
-    """Whether the run was not in a ledger, in which it is now."""
-    entered = False
+def _update(
+    path: Path, entry: Entry, change: Callable[[Account, str], Account] | None = None
+) -> Account:
+    """Returns a ledger as it was; it has the run now, which is changed."""
+    found = []
 
-    def enter(account: Account) -> Account:
-        nonlocal entered
-        after = _with(account, path, entry)
-        entered = after is not account
-        return after
+    def enter(before: Account) -> Account:
+        found.append(before)
+        after = before.with_entry(entry, path)
+        return after if change is None else change(after, entry.name)
 
     update(path, enter)
-    return entered
+    return found[0]
 
 
-def _spend(path: Path, entry: Entry) -> None:
-    update(path, lambda account: _with(account, path, entry).spend(entry.name))
-
-
-def _tell(path: Path, entry: Entry, most: int) -> None:
-    update(path, lambda account: _with(account, path, entry).tell(entry.name, most))
-
-
-def _with(account: Account, path: Path, entry: Entry) -> Account:
-    """The account in which the run is, whether it was before or not."""
-    return account if account.find(entry.name) else account.with_entry(entry, str(path))
-
-
-def _free(path: Path, name: str) -> None:
-    def free(account: Account) -> Account:
-        found = account.find(name)
-        return account if found is None or found.spent else account.without(name)
-
-    update(path, free)
+def _freed(name: str, account: Account) -> Account:
+    found = account.find(name)
+    return account if found is None or found.spent else account.without(name)

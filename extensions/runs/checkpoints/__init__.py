@@ -23,11 +23,11 @@ shared until every party has stored its words of it and has marked that release,
 opens what it has marked, and nothing else of the run. Opening it sends the stored words; nothing is
 computed or drawn again, so that opening it once more, after a crash, tells nobody anything new.
 Whoever resumes the run while one party has a mark resumes that release. The words are removed once
-every party has the result on disk; from then on the run is refused (`release` has the order).
+every party has the result on disk; from then on the run is refused (`files` has the order).
 
 **Releases on the way**, such as a public transform of features, are opened before training goes on.
 Each has a name, and is computed and drawn once: every party stores its words before any is opened,
-and a run that goes on opens the stored ones (`release`).
+and a run that goes on opens the stored ones (`files`).
 
 **Values on the way**, such as counts of correct predictions, are computed afresh whenever they are
 opened. Before each of them every party writes what the run has spent, that value included; a run
@@ -42,28 +42,24 @@ does not need it: a record that is present in some of the steps only costs less.
 from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.folder import runs_in
+from extensions.runs.checkpoints.marks import claim_opening
 from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.runs import check_files, run_settings
-from extensions.runs.checkpoints.together import (
-    at_once,
-    complete_together,
-    open_together,
-    settle_together,
-    store_together,
-)
+from extensions.runs.checkpoints.script import ScriptCheckpoints
+from extensions.runs.checkpoints.together import AllCheckpoints, alone, at_once
 
 __all__ = [
+    "AllCheckpoints",
     "Checkpoint",
     "CheckpointOptions",
     "Offer",
     "PartyCheckpoints",
+    "ScriptCheckpoints",
+    "alone",
     "at_once",
     "check_files",
-    "complete_together",
-    "open_together",
+    "claim_opening",
     "run_settings",
     "runs_in",
-    "settle_together",
-    "store_together",
 ]

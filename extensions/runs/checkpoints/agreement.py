@@ -102,8 +102,16 @@ def settle(offers: Sequence[Offer]) -> Agreed:
     if any(offer.done for offer in offers):
         return Agreed(run=first.run, attempt=name, done=True)
     openings = frozenset.intersection(*(frozenset(offer.openings) for offer in offers))
-    if any(offer.marked for offer in offers):
-        release = _release(offers)
+    if marked := {offer.marked for offer in offers} - {""}:
+        release, *others = marked
+        lacking = [rank for rank, offer in enumerate(offers) if offer.stored != release]
+        if others or lacking:
+            raise ArgumentError(
+                "checkpoint",
+                f"without the release of this run at parties {lacking}",
+                "of the continuation that was finished first, at every party",
+                "No other may be opened. Resume it in the folders in which it was finished.",
+            )
         return Agreed(run=first.run, attempt=name, release=release, openings=openings)
     common = set.intersection(*({*offer.held} for offer in offers))
     if not common and (openings or all(offer.charged for offer in offers)):
@@ -118,17 +126,3 @@ def settle(offers: Sequence[Offer]) -> Agreed:
         )
     base = max(common, key=lambda each: each[1])
     return Agreed(run=first.run, attempt=name, base=base, openings=openings)
-
-
-def _release(offers: Sequence[Offer]) -> str:
-    """The one release that parties have marked, of which all have their words."""
-    release, *others = {offer.marked for offer in offers if offer.marked}
-    lacking = [rank for rank, offer in enumerate(offers) if offer.stored != release]
-    if others or lacking:
-        raise ArgumentError(
-            "checkpoint",
-            f"without the release of this run at parties {lacking}",
-            "of the continuation that was finished first, at every party",
-            "No other may be opened. Resume it in the folders in which it was finished.",
-        )
-    return release

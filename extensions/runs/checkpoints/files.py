@@ -1,8 +1,20 @@
-"""One party's checkpoint, or its release, as a file: a digest, then arrays, the first a header."""
+"""A party's files of one run, each a digest and then arrays, the first of which is a header.
+
+In the order of a run, party R has
+
+1. ``party-R-step-N.checkpoint``, its shares after N steps; ``party-R-NAME.opening``, its words of a
+   release on the way; and ``party-R.charges``, what the run had spent when a value was last opened:
+   a folder that has not the last one is not resumed;
+2. ``party-R.release``, its shares of the model and its words of all that will be opened;
+3. ``party-R.finished``, which names that release (`extensions.runs.checkpoints.marks`);
+4. ``party-R-opened.npz`` and ``party-R-result.json``, what was opened; the latter is written last.
+   Once all parties have both, words are removed.
+"""
 
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,9 +28,14 @@ from extensions.errors import ArgumentError
 from extensions.npz import read_npz
 from extensions.ring.fixed_point import Integers
 
-_MAGIC = b"pea checkpoint 4\n"
+STEP, OPENING, CHARGES, RELEASE = "-step-{}.checkpoint", "-{}.opening", ".charges", ".release"
+"""Kinds of files of shares: what follows ``party-R`` in their names."""
+KINDS = (STEP, OPENING, CHARGES, RELEASE)
+MARK, RESULT, OPENED = ".finished", "-result.json", "-opened.npz"
+"""Kinds of other files, likewise."""
+_FORMAT = 4
+_BEGINNING = re.compile(rb"pea checkpoint (\d{1,9})\n")
 _HEADER = "header"
-_SUFFIX = ".checkpoint"
 _ARRAYS = {"shares": "share:", "outputs": "output:"}
 """Attributes that hold arrays, and what their names have before them in the file."""
 unusable = partial(ArgumentError, "checkpoint", code="file")
@@ -51,12 +68,12 @@ class Checkpoint:
     rank: int
     run: str
     attempt: str
-    step: int
-    resumed: tuple[int, ...]
+    step: int = 0
+    resumed: tuple[int, ...] = ()
     settings: Mapping[str, Any]
-    optimizer: Mapping[str, Any]
-    source: Mapping[str, Any] | None
-    shares: Mapping[str, Integers]
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, Any] | None = None
+    shares: Mapping[str, Integers] = field(default_factory=dict)
     recipients: tuple[int, ...] = ()
     outputs: Mapping[str, Integers] = field(default_factory=dict)
     entry: str = ""
@@ -76,46 +93,49 @@ class Checkpoint:
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
-def opening_path(folder: Path, rank: int, name: str) -> Path:
-    """Returns where a party keeps its words of a release on the way."""
-    return folder / f"party-{rank}-{name}.opening"
+@dataclass(frozen=True)
+class Files:
+    """What one party has in a folder, in which others may have files too.
 
+    Attributes:
+        folder: of the files.
+        rank: of the party.
+    """
 
-def openings_in(folder: Path, rank: int) -> list[Path]:
-    """Returns a party's words of releases on the way."""
-    return list(folder.glob(f"party-{rank}-*.opening"))
+    folder: Path
+    rank: int
 
+    def path(self, kind: str, name: object = "") -> Path:
+        """Returns where a file of a kind lies: of a name, where the kind has several."""
+        return self.folder / f"party-{self.rank}{kind.format(name)}"
 
-def remove_openings(folder: Path, rank: int) -> None:
-    """A party's words of releases on the way are gone, and what interrupted writes left of them."""
-    for path in [*openings_in(folder, rank), *folder.glob(f".party-{rank}-*.opening.*")]:
-        path.unlink()
+    def all(self, *kinds: str) -> list[Path]:
+        """Returns the files of these kinds."""
+        return [path for kind in kinds for path in self.folder.glob(self.path(kind, "*").name)]
 
+    def read(self, *kinds: str) -> tuple[Checkpoint, ...]:
+        """Returns what the files of these kinds hold.
 
-def charges_path(folder: Path, rank: int) -> Path:
-    """Returns where a party keeps what its run had spent when something was last opened."""
-    return folder / f"party-{rank}.charges"
+        Raises:
+            ArgumentError: of `read`.
+        """
+        return tuple(read(path, self.rank) for path in self.all(*kinds))
 
-
-def path_of(folder: Path, rank: int, step: int) -> Path:
-    """Returns where a party's checkpoint of a step lies."""
-    return folder / f"party-{rank}-step-{step}{_SUFFIX}"
-
-
-def paths_in(folder: Path, rank: int) -> list[Path]:
-    """Returns a party's checkpoints."""
-    return list(folder.glob(f"party-{rank}-step-*{_SUFFIX}"))
-
-
-def remove(folder: Path, rank: int, kept: Sequence[Path] = ()) -> None:
-    """A party's checkpoints are gone, but for some; so is what an interrupted write left."""
-    for path in [*paths_in(folder, rank), *folder.glob(f".party-{rank}-step-*")]:
-        if path not in kept:
-            path.unlink()
+    def remove(self, *kinds: str, kept: Sequence[Path] = ()) -> None:
+        """Files of these kinds are gone, but for some, and what interrupted writes left of them."""
+        for kind in kinds:
+            left = self.folder.glob(f".{self.path(kind, '*').name}.*")
+            for path in [*left, *self.all(kind)]:
+                if path not in kept:
+                    path.unlink()
 
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes the checkpoint as a whole or not at all, for its owner alone, and onto the disk."""
+    """Writes a file as a whole or not at all, for its owner alone, and onto the disk.
+
+    Raises:
+        ArgumentError: it cannot be written.
+    """
     header = {name: value for name, value in vars(checkpoint).items() if name not in _ARRAYS}
     arrays = {
         prefix + name: array
@@ -126,24 +146,36 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     body = io.BytesIO()
     np.savez(body, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
     content = body.getvalue()
-    with durable.write(path) as file:
-        file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+    try:
+        with durable.write(path) as file:
+            file.write(b"pea checkpoint %d\n" % _FORMAT)
+            file.write(hashlib.sha256(content).digest() + content)
+    except OSError as error:
+        advice = f"{error}. Then resume the run: this was not opened."
+        raise unusable(str(path), "a file to write", advice) from error
 
 
 def read(path: Path, rank: int) -> Checkpoint:
     """Returns what party `rank` wrote.
 
     Raises:
-        ArgumentError: the file is missing, damaged, another party's, or named as another step's.
+        ArgumentError: the file is missing, damaged, of a later version, another party's, or named
+            as another step's.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise unusable(str(path), "a file that can be read") from error
-    start = len(_MAGIC) + hashlib.sha256().digest_size
-    body = content[start:]
+    begins = _BEGINNING.match(content)
+    if begins is not None and int(begins[1]) > _FORMAT:
+        given = f"{path}, of format {int(begins[1])}, which a later version wrote"
+        raise unusable(given, f"of format {_FORMAT}", "Resume with the version of the run.")
     try:
-        if content[:start] != _MAGIC + hashlib.sha256(body).digest():
+        if begins is None or int(begins[1]) != _FORMAT:
+            raise ValueError("its format is another")
+        start = begins.end() + hashlib.sha256().digest_size
+        body = content[start:]
+        if content[begins.end() : start] != hashlib.sha256(body).digest():
             raise ValueError("its digest is another")
         found = _checkpoint(read_npz(io.BytesIO(body)))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -151,8 +183,8 @@ def read(path: Path, rank: int) -> Checkpoint:
         raise unusable(str(path), "an undamaged checkpoint of this version", advice) from error
     if found.rank != rank:
         raise unusable(f"{path} of party {found.rank}", f"a file of party {rank}")
-    step = path_of(path.parent, rank, found.step)
-    if path.suffix == _SUFFIX and (path != step or found.opening or found.recipients):
+    step = Files(path.parent, rank).path(STEP, found.step)
+    if path.suffix == step.suffix and (path != step or found.opening or found.recipients):
         given = f"{path}, which holds other shares"
         raise unusable(given, "the checkpoint of its name", "Remove it.")
     return found

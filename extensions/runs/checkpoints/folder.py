@@ -1,6 +1,5 @@
 """What a party finds in its folder, before it tells the others."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.runs.checkpoints import files, release
-from extensions.runs.checkpoints.files import Checkpoint, unusable
+from extensions.runs.checkpoints import marks
+from extensions.runs.checkpoints.files import (
+    KINDS,
+    MARK,
+    RESULT,
+    Checkpoint,
+    Files,
+    unusable,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,18 +64,18 @@ class Held:
         )
 
 
-def make_new(folder: Path, rank: int) -> None:
+def make_new(files: Files) -> None:
     """The folder is there, and has nothing of an earlier run of the party.
 
     Raises:
         ArgumentError: it has; or it, or the user's state folder, cannot be written.
     """
-    release.marked(folder, rank, "")  # a mark that cannot be made is better missed now
-    found = [*files.paths_in(folder, rank), *files.openings_in(folder, rank)]
-    if found or files.charges_path(folder, rank).exists() or release.exists(folder, rank):
+    marks.marked(files, "")  # a mark that cannot be made is better missed now
+    folder = files.folder
+    if files.all(*KINDS, MARK, RESULT):
         raise unusable(
             str(folder),
-            f"a folder without an earlier run of party {rank}",
+            f"a folder without an earlier run of party {files.rank}",
             "Go on with it by {resume=True}, or choose another folder, and another one for {save}.",
         )
     try:
@@ -78,12 +84,11 @@ def make_new(folder: Path, rank: int) -> None:
         raise unusable(str(folder), "a folder that can be made", str(error)) from error
 
 
-def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
+def look(files: Files, settings: Mapping[str, Any]) -> Held:
     """Returns what a folder has of the party's run, which can go on.
 
     Args:
-        folder: of its checkpoints.
-        rank: of the party.
+        files: of the party.
         settings: of the run.
 
     Raises:
@@ -91,13 +96,14 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
             of several runs; a run that has opened more than the folder knows of; or one that was
             finished, of which the folder has neither the words of the release nor the result.
     """
-    found, openings, charged, stored = _read(folder, rank)
-    every = (*found, *openings, *charged, *stored)
-    runs = _runs_of(folder, rank, every)
+    folder = files.folder
+    steps, openings, charged, stored = map(files.read, KINDS)
+    every = (*steps, *openings, *charged, *stored)
+    runs = _runs_of(files, every)
     if not runs:
         raise unusable(
             str(folder),
-            f"a folder with a checkpoint of party {rank}",
+            f"a folder with a checkpoint of party {files.rank}",
             "If none was written yet, nothing was released: start again without {resume}, in "
             "a new folder.",
         )
@@ -106,24 +112,23 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
     for checkpoint in every:
         _check(checkpoint, settings)
     (run,) = runs
-    result = release.result_path(folder, rank)
     held = Held(
         folder=folder,
         run=run,
-        checkpoints=found,
+        checkpoints=steps,
         openings=openings,
-        charged=charged[0] if charged else None,
-        release=stored[0] if stored else None,
-        marked=release.marked(folder, rank, run),
-        result=result if result.exists() else None,
+        charged=next(iter(charged), None),
+        release=next(iter(stored), None),
+        marked=marks.marked(files, run),
+        result=next(iter(files.all(RESULT)), None),
     )
-    if held.marked is None and not release.is_charged(rank, run, held.charged):
+    if held.marked is None and not marks.is_charged(files, run, held.charged):
         allowed = "the folder in which the run went on"
         advice = "Resume it there: what it has spent is in no other."
         raise unusable(f"{folder}, without all that its run has opened", allowed, advice)
     if held.marked is None or held.done:
         return held
-    if not stored or stored[0].release != held.marked:
+    if held.release is None or held.release.release != held.marked:
         raise held.finished()
     return replace(held, checkpoints=())
 
@@ -135,31 +140,12 @@ def runs_in(folder: Path) -> set[str]:
         ArgumentError: a file of theirs is damaged.
     """
     named = [re.match(r"party-(\d+)[.-]", path.name) for path in folder.glob("party-*")]
-    ranks = {int(found[1]) for found in named if found is not None}
-    every = {rank: [one for kind in _read(folder, rank) for one in kind] for rank in ranks}
-    return {run for rank, stored in every.items() for run in _runs_of(folder, rank, stored)}
+    every = [Files(folder, rank) for rank in {int(found[1]) for found in named if found}]
+    return {run for files in every for run in _runs_of(files, files.read(*KINDS))}
 
 
-def _read(folder: Path, rank: int) -> tuple[tuple[Checkpoint, ...], ...]:
-    """A party's checkpoints, its words of releases on the way, its charges, and its release."""
-    last = (files.charges_path(folder, rank), release.release_path(folder, rank))
-    kinds = (
-        files.paths_in(folder, rank),
-        files.openings_in(folder, rank),
-        *([path] if path.exists() else [] for path in last),
-    )
-    return tuple(tuple(files.read(path, rank) for path in paths) for paths in kinds)
-
-
-def _runs_of(folder: Path, rank: int, stored: Sequence[Checkpoint]) -> set[str]:
-    finished = release.run_of(folder, rank)
-    return {each.run for each in stored} | ({finished} if finished else set())
-
-
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings as JSON gives them back."""
-    back: dict[str, Any] = json.loads(json.dumps(settings))
-    return back
+def _runs_of(files: Files, stored: Sequence[Checkpoint]) -> set[str]:
+    return {each.run for each in stored} | marks.noted(files).keys()
 
 
 def _check(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """One party's checkpoints of one run, from the first look into its folder to the result."""
 
+import json
 import math
 import secrets
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,25 @@ from typing import Any
 
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError
+from extensions import durable
+from extensions.errors import ArgumentError, PeaError
+from extensions.owners.data import write_private
 from extensions.ring.fixed_point import Integers
-from extensions.runs.checkpoints import files, release
+from extensions.runs.checkpoints import marks
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle
-from extensions.runs.checkpoints.files import Checkpoint, unusable
-from extensions.runs.checkpoints.folder import Held, look, make_new, plain
+from extensions.runs.checkpoints.files import (
+    CHARGES,
+    OPENED,
+    OPENING,
+    RELEASE,
+    RESULT,
+    STEP,
+    Checkpoint,
+    Files,
+    unusable,
+    write,
+)
+from extensions.runs.checkpoints.folder import Held, look, make_new
 from extensions.runs.checkpoints.options import CheckpointOptions
 
 KEPT = 2
@@ -25,7 +39,7 @@ class PartyCheckpoints:
     """One party's checkpoints: `offer`, `settle`, `write` after due steps, then its release.
 
     The release is `store`, `mark` once all parties have stored it, `write_result` when it is
-    opened, and `complete` once all have the result (`extensions.runs.checkpoints.release`).
+    opened, and `complete` once all have the result (`extensions.runs.checkpoints.files`).
 
     Args:
         options: what the user asks for.
@@ -33,6 +47,10 @@ class PartyCheckpoints:
         steps: of the whole run.
         settings: public, equal at all parties.
         own: further public settings and sizes of this party, which may differ from the others'.
+
+    Attributes:
+        resumed: the steps from which the run was continued, in order.
+        spent: what of the optimizer's state `charge` wrote later than the checkpoint resumed from.
 
     Guarantees:
         A party writes checkpoint j + 1 only once all parties have taken part in the step before it,
@@ -48,35 +66,33 @@ class PartyCheckpoints:
         settings: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> None:
-        self._options = options
-        self._rank = rank
+        self._files = Files(options.folder, rank)
+        self._resume = options.resume
         self._steps = steps
         self._every = options.every or math.ceil(steps / _PARTS)
-        self._common = plain({**settings, "steps": steps})
-        self._settings = plain(own) | self._common
+        self._common = _plain({**settings, "steps": steps})
+        self._settings = _plain(own) | self._common
         self._problem: ArgumentError | None = None
-        self._held = Held()
-        self._looked = False
+        self._held: Held | None = None
         self._entry = secrets.token_hex(5)
         self._agreed: Agreed | None = None
         self._recipients: tuple[int, ...] = ()
-        self._resumed: tuple[int, ...] = ()
-        self._spent: Mapping[str, Any] = {}
+        self.resumed: tuple[int, ...] = ()
+        self.spent: Mapping[str, Any] = {}
         self._kept: list[Path] = []
 
     @property
     def entry(self) -> str:
         """Name of the run in the ledger of the party's data set; empty if it cannot go on."""
-        self._look()
-        return "" if self._problem or self._held.done else self._held.entry or self._entry
+        held = self._look()
+        return "" if self._problem or held.done else held.entry or self._entry
 
     def offer(self) -> Offer:
         """Returns what to tell all parties; what is wrong here is raised by `settle`."""
-        self._look()
-        held = self._held
+        held = self._look()
         return Offer(
             problem=self._problem is not None,
-            resume=self._options.resume,
+            resume=self._resume,
             settings=self._common | {"checkpoint_every": self._every},
             nonce=secrets.token_hex(16),
             run=held.run,
@@ -88,18 +104,18 @@ class PartyCheckpoints:
             done=held.done,
         )
 
-    def _look(self) -> None:
-        if self._looked:
-            return
-        self._looked = True
-        folder, rank = self._options.folder, self._rank
-        try:
-            if self._options.resume:
-                self._held = look(folder, rank, self._settings)
-            else:
-                make_new(folder, rank)
-        except ArgumentError as error:
-            self._problem = error
+    def _look(self) -> Held:
+        """What the party has; what is wrong with it is found once."""
+        if self._held is None:
+            self._held = Held()
+            try:
+                if self._resume:
+                    self._held = look(self._files, self._settings)
+                else:
+                    make_new(self._files)
+            except ArgumentError as error:
+                self._problem = error
+        return self._held
 
     def check(self) -> None:
         """Raises the ArgumentError that `offer` met with, if any."""
@@ -120,32 +136,27 @@ class PartyCheckpoints:
                 the result; in every party, and before anything is shared.
         """
         self.check()
+        held = self._look()
         self._agreed = agreed = settle(offers)
         self._recipients = tuple(range(len(offers)))
         if agreed.done:
-            if self._held.result is not None:
+            if held.result is not None:
                 self.complete()
-            raise self._held.finished()
+            raise held.finished()
+        base = None
         if agreed.release:
-            base = self._held.release
+            base = held.release
             assert base is not None
         elif agreed.base is not None:
-            (base,) = (each for each in self._held.checkpoints if each.identity == agreed.base)
-            self._kept = [files.path_of(self._options.folder, self._rank, base.step)]
-        else:
-            base = None
-        charged = self._held.charged
+            (base,) = (each for each in held.checkpoints if each.identity == agreed.base)
+            self._kept = [self._files.path(STEP, base.step)]
+        charged = held.charged
         if charged is not None and (base is None or charged.charges > base.charges):
-            self._spent = charged.optimizer
-        begun = next((each for each in (base, charged, *self._held.openings) if each), None)
+            self.spent = charged.optimizer
+        begun = next((each for each in (base, charged, *held.openings) if each), None)
         if begun is not None:
-            self._resumed = (*begun.resumed, begun.step)
+            self.resumed = (*begun.resumed, begun.step)
         return base
-
-    @property
-    def spent(self) -> Mapping[str, Any]:
-        """What of the optimizer's state `charge` wrote later than the checkpoint resumed from."""
-        return self._spent
 
     def charge(self, spent: Mapping[str, Any]) -> None:
         """What the run has spent is on disk; to be called before more of it is opened on the way.
@@ -161,26 +172,22 @@ class PartyCheckpoints:
             PeaError: another continuation of the run was charged, or finished, in the meantime.
         """
         assert self._agreed is not None
-        folder, number = self._options.folder, self._charges + 1
-        release.check_unmarked(folder, self._rank, self._agreed.run, self.released[1])
-        stored = replace(
-            self._checkpoint(0, {}, spent, None),
-            opening=release.charge_name(number),
-            charges=number,
-        )
-        _write(files.charges_path(folder, self._rank), stored)
-        self._held = replace(self._held, charged=stored)
-        self.claim(stored)
+        number = self._charges + 1
+        marks.check_unmarked(self._files, self._agreed.run, self.released[1])
+        name = marks.charge_name(number)
+        stored = self._write(CHARGES, optimizer=spent, opening=name, charges=number)
+        self._held = replace(self._look(), charged=stored)
+        marks.claim_opening(stored)
 
     @property
     def _charges(self) -> int:
-        charged = self._held.charged
+        charged = self._look().charged
         return 0 if charged is None else charged.charges
 
     def opening(self, name: str) -> Checkpoint | None:
         """Returns this party's words of a release on the way; None unless all parties have them."""
         assert self._agreed is not None
-        for found in self._held.openings:
+        for found in self._look().openings:
             if found.opening == name and (name, found.attempt) in self._agreed.openings:
                 return found
         return None
@@ -198,36 +205,17 @@ class PartyCheckpoints:
         Raises:
             ArgumentError: they cannot be written.
         """
-        stored = replace(
-            self._checkpoint(0, {}, {}, source),
-            opening=name,
-            outputs={str(place): word for place, word in enumerate(words)},
-        )
-        path = files.opening_path(self._options.folder, self._rank, name)
-        _write(path, stored)
-        self._held = replace(self._held, openings=(*self._held.openings, stored))
+        outputs = {str(place): word for place, word in enumerate(words)}
+        stored = self._write(OPENING, name, source=source, opening=name, outputs=outputs)
+        held = self._look()
+        self._held = replace(held, openings=(*held.openings, stored))
         return stored
-
-    def claim(self, stored: Checkpoint) -> None:
-        """These words are the only ones that the party gives for this release on the way.
-
-        To be called once all parties have stored theirs, and before they are opened.
-
-        Raises:
-            PeaError: those of another continuation of the run were opened.
-        """
-        release.claim_opening(self._rank, stored)
 
     @property
     def kept(self) -> bool:
         """Whether the folder has something from which the run can go on."""
-        held = self._held
+        held = self._look()
         return any((self._kept, held.release, held.openings, held.charged))
-
-    @property
-    def resumed(self) -> tuple[int, ...]:
-        """The steps from which the run was continued, in order."""
-        return self._resumed
 
     def is_due(self, step: int) -> bool:
         """Whether a checkpoint is wanted after so many steps: the first, the last, every N-th."""
@@ -241,12 +229,14 @@ class PartyCheckpoints:
         optimizer: Mapping[str, Any],
         source: Mapping[str, Any] | None,
     ) -> None:
-        """This party's shares after so many steps are on disk; all but the last two are removed."""
-        folder = self._options.folder
-        path = files.path_of(folder, self._rank, step)
-        files.write(path, self._checkpoint(step, shares, optimizer, source))
-        self._kept = [*self._kept, path][-KEPT:]
-        files.remove(folder, self._rank, self._kept)
+        """This party's shares after so many steps are on disk; all but the last two are removed.
+
+        Raises:
+            ArgumentError: they cannot be written.
+        """
+        self._write(STEP, step, step=step, shares=shares, optimizer=optimizer, source=source)
+        self._kept = [*self._kept, self._files.path(STEP, step)][-KEPT:]
+        self._files.remove(STEP, kept=self._kept)
 
     def store(
         self,
@@ -269,13 +259,16 @@ class PartyCheckpoints:
             PeaError: another release of the run is marked, or another continuation has opened more.
         """
         assert self._agreed is not None
-        folder, rank = self._options.folder, self._rank
-        release.check_unmarked(folder, rank, self._agreed.run)
-        release.check_charged(rank, self._agreed.run, self._held.charged)
-        last = self._checkpoint(self._steps, shares, optimizer, source)
-        last = replace(last, recipients=self._recipients, outputs=outputs)
-        _write(release.release_path(folder, rank), last)
-        self._held = replace(self._held, release=last)
+        held, run = self._look(), self._agreed.run
+        marks.check_unmarked(self._files, run)
+        if not marks.is_charged(self._files, run, held.charged):
+            raise PeaError(
+                "Another continuation of this run has opened something in the meantime, which this "
+                "one does not count among what it spent. Go on with the other one."
+            )
+        beside = {"optimizer": optimizer, "source": source, "recipients": self._recipients}
+        last = self._write(RELEASE, step=self._steps, shares=shares, outputs=outputs, **beside)
+        self._held = replace(held, release=last)
         return last.release
 
     def mark(self) -> None:
@@ -289,63 +282,52 @@ class PartyCheckpoints:
         Raises:
             PeaError: another release of this run was marked in the meantime.
         """
-        stored = self._held.release
-        assert stored is not None
-        folder = self._options.folder
-        release.mark(folder, self._rank, stored.run, stored.release)
-        files.remove(folder, self._rank)
+        assert self._look().release is not None
+        marks.mark(self._files, *self.released)
+        self._files.remove(STEP)
 
     @property
     def released(self) -> tuple[str, str]:
         """Names of the run and of its stored release; empty without one."""
-        stored = self._held.release
+        stored = self._look().release
         return ("", "") if stored is None else (stored.run, stored.release)
 
     def write_result(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
-        """What came of the run, and what was opened, are on disk beside the checkpoints.
+        """What came of the run, as JSON, and what was opened, are on disk beside the checkpoints.
 
         Raises:
             ArgumentError: they cannot be written.
         """
-        folder = self._options.folder
         try:
-            release.write_result(folder, self._rank, report, opened)
+            if opened:
+                write_private(self._files.path(OPENED), **opened)
+            with durable.write(self._files.path(RESULT)) as file:
+                file.write(report.encode())
         except OSError as error:
             advice = f"{error}. Then resume the run: it opens the same result."
-            raise unusable(str(folder), "a folder to write", advice) from error
+            raise unusable(str(self._files.folder), "a folder to write", advice) from error
 
     def complete(self) -> None:
         """This party's shares are gone; to be called once all parties have the result."""
-        files.remove_openings(self._options.folder, self._rank)
-        release.remove(self._options.folder, self._rank)
+        self._files.remove(OPENING, RELEASE)
 
-    def _checkpoint(
-        self,
-        step: int,
-        shares: Mapping[str, Integers],
-        optimizer: Mapping[str, Any],
-        source: Mapping[str, Any] | None,
-    ) -> Checkpoint:
+    def _write(self, kind: str, name: object = "", **fields: Any) -> Checkpoint:
+        """Returns what is on disk from now on, as this attempt has it."""
         assert self._agreed is not None
-        return Checkpoint(
-            rank=self._rank,
+        stored = Checkpoint(
+            rank=self._files.rank,
             run=self._agreed.run,
             attempt=self._agreed.attempt,
-            step=step,
-            resumed=self._resumed,
+            resumed=self.resumed,
             settings=self._settings,
-            optimizer=optimizer,
-            source=source,
-            shares=shares,
             entry=self.entry,
-            charges=self._charges,
+            **{"charges": self._charges, **fields},
         )
+        write(self._files.path(kind, name), stored)
+        return stored
 
 
-def _write(path: Path, words: Checkpoint) -> None:
-    """Writes words that will be opened, or raises ArgumentError."""
-    try:
-        files.write(path, words)
-    except OSError as error:
-        advice = f"{error}. Then resume the run: they were not opened."
-        raise unusable(str(path), "a file to write", advice) from error
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as JSON gives them back."""
+    back: dict[str, Any] = json.loads(json.dumps(settings))
+    return back

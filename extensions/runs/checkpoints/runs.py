@@ -7,7 +7,7 @@ from typing import Any
 from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
-from extensions.runs.checkpoints.together import settle_together
+from extensions.runs.checkpoints.together import AllCheckpoints
 
 
 def run_settings(
@@ -35,9 +35,7 @@ def run_settings(
 def check_files(
     options: CheckpointOptions, manifest: Mapping[str, Any], steps: int, files: Sequence[Path]
 ) -> None:
-    """Makes sure, before processes are started, that a run on this machine can begin or go on.
-
-    The parties agree by themselves; this tells the user once, and sooner.
+    """Returns only if a run on this machine can begin or go on: told once, before it is started.
 
     Args:
         options: what the user asks for.
@@ -49,9 +47,8 @@ def check_files(
         ArgumentError: of `PartyCheckpoints.settle`.
     """
     facts = [read_party_file(path).public.facts(rank) for rank, path in enumerate(files)]
-    settle_together(
-        [
-            PartyCheckpoints(options, rank, **run_settings(manifest, steps, [own]))
-            for rank, own in enumerate(facts)
-        ]
-    )
+    parties = [
+        PartyCheckpoints(options, rank, **run_settings(manifest, steps, [own]))
+        for rank, own in enumerate(facts)
+    ]
+    AllCheckpoints(parties).settle()

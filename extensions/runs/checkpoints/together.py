@@ -8,14 +8,18 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from extensions.errors import PeaError
-from extensions.protocols.agreement import Exchange, Subject, agree, exchange_bytes
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols.agreement import Exchange, Subject, Words, agree, exchange_bytes
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.marks import claim_opening
 from extensions.runs.checkpoints.party import PartyCheckpoints
 
 STORED = Subject("checkpoint", "written at every party", "It was not opened.")
 WRITTEN = Subject("checkpoint", "written at every party", "{resume=True} opens the same result.")
+Named = Mapping[str, Integers]
+"""A party's shares or summands by name."""
 T = TypeVar("T")
 
 
@@ -33,125 +37,145 @@ def at_once(call: Callable[..., T], first: Sequence[Any], *further: Sequence[Any
     return [each.result() for each in waiting]
 
 
-def settle_together(
-    parties: Sequence[PartyCheckpoints], exchange: Exchange | None = None
-) -> list[Checkpoint | None]:
-    """Returns what each party of this process resumes from.
+def alone(own: Sequence[Words]) -> Sequence[Words]:
+    """Returns what all parties say, where this program has all of them."""
+    return own
+
+
+class AllCheckpoints:
+    """The checkpoints of all parties of this program, which no other program is ahead of.
 
     Args:
-        parties: of this process.
-        exchange: how they hear of the others; None if there are no others.
-
-    Raises:
-        ArgumentError: of `PartyCheckpoints.settle`; what is wrong at a party comes first.
-    """
-    offers = [party.offer() for party in parties]
-    if exchange is not None:
-        own = [offer.to_bytes() for offer in offers]
-        offers = [Offer.from_bytes(each) for each in exchange_bytes(exchange, own)]
-    at_once(lambda party: party.check(), parties)
-    return at_once(lambda party: party.settle(offers), parties)
-
-
-def store_together(
-    parties: Sequence[PartyCheckpoints],
-    exchange: Exchange,
-    words: Sequence[tuple[Mapping[str, Integers], Mapping[str, Integers]]],
-    *,
-    optimizer: Mapping[str, Any],
-    source: Mapping[str, Any] | None,
-) -> None:
-    """All parties have stored their words of one and the same release.
-
-    Args:
-        parties: of this process.
+        parties: of this program.
         exchange: how they hear of the others.
-        words: of each of them its shares of the model, and its summands of what will be opened.
-        optimizer: as for `PartyCheckpoints.write`.
-        source: likewise.
+        source: returns what noise is drawn from; where that is seeded, it goes on from where it
+            stood.
+
+    Attributes:
+        parties: likewise.
+        outputs: each party's words of the release that is stored; empty without one.
 
     Cost:
-        One round.
-
-    Raises:
-        PeaError: a party could not; in every party, and nothing is opened.
+        Two rounds to settle, and one each to open, store and complete.
     """
 
-    def store(party: PartyCheckpoints, own: tuple[Mapping[str, Integers], ...]) -> str:
-        return party.store(*own, optimizer=optimizer, source=source)
+    def __init__(
+        self,
+        parties: Sequence[PartyCheckpoints],
+        exchange: Exchange = alone,
+        source: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self.parties, self._exchange, self._source = parties, exchange, source
+        self.outputs: Sequence[Named] = []
 
-    with _together(parties, exchange, STORED) as facts:
-        (facts["release"],) = {*at_once(store, parties, words)}
+    @property
+    def kept(self) -> bool:
+        """Whether there is something from which the run can go on."""
+        return any(party.kept for party in self.parties)
 
+    @property
+    def resumed(self) -> tuple[int, ...]:
+        """The steps from which the run was continued, in order."""
+        return self.parties[0].resumed
 
-def open_together(
-    parties: Sequence[PartyCheckpoints],
-    exchange: Exchange,
-    name: str,
-    words: Sequence[Sequence[Integers]],
-    source: Mapping[str, Any] | None,
-) -> None:
-    """All parties have stored their words of a release on the way, and open no others.
+    def settle(self) -> list[Checkpoint]:
+        """Returns what each party resumes from; nothing for a new run.
 
-    Args:
-        parties: of this process.
-        exchange: how they hear of the others.
-        name: of the release.
-        words: of each of them.
-        source: as for `PartyCheckpoints.write`.
+        Raises:
+            ArgumentError: of `PartyCheckpoints.settle`; what is wrong at a party comes first.
+        """
+        own = [party.offer().to_bytes() for party in self.parties]
+        offers = [Offer.from_bytes(each) for each in exchange_bytes(self._exchange, own)]
+        at_once(lambda party: party.check(), self.parties)
+        found = at_once(lambda party: party.settle(offers), self.parties)
+        bases = [base for base in found if base is not None]
+        self.outputs = [base.outputs for base in bases if base.recipients]
+        for base in bases[:1]:
+            self.draw_from(base)
+        return bases
 
-    Cost:
-        One round.
+    def draw_from(self, stored: Checkpoint) -> None:
+        """A seeded source goes on from where it stood when this was stored."""
+        source = self._source()
+        if isinstance(source, InsecureSeededSource):
+            source.load_state_dict(stored.source or {})
 
-    Raises:
-        PeaError: a party could not, in every party; or another continuation has opened its own.
-    """
-    with _together(parties, exchange, STORED):
-        stored = [
-            party.store_opening(name, own, source)
-            for party, own in zip(parties, words, strict=True)
-        ]
-    for party, own in zip(parties, stored, strict=True):
-        party.claim(own)
+    def _stands(self) -> Mapping[str, Any] | None:
+        source = self._source()
+        return source.state_dict() if isinstance(source, InsecureSeededSource) else None
 
+    def write(
+        self, step: int, shares: Callable[[], Sequence[Named]], optimizer: Callable[[], Any]
+    ) -> None:
+        """Each party's shares after so many steps are on disk, if a checkpoint is due."""
+        if self.parties[0].is_due(step):
+            beside: dict[str, Any] = {"optimizer": optimizer(), "source": self._stands()}
 
-def complete_together(
-    parties: Sequence[PartyCheckpoints],
-    exchange: Exchange,
-    report: str,
-    opened: Mapping[str, npt.ArrayLike],
-) -> None:
-    """All parties have the result on disk, and none has its words of the release any more.
+            def write(party: PartyCheckpoints, own: Named) -> None:
+                party.write(step, own, **beside)
 
-    Args:
-        parties: of this process.
-        exchange: how they hear of the others.
-        report: as JSON.
-        opened: what was opened.
+            at_once(write, self.parties, shares())
 
-    Cost:
-        One round.
+    def open(self, name: str, words: Sequence[Sequence[Integers]]) -> None:
+        """All parties have stored their words of a release on the way, and open no others.
 
-    Raises:
-        PeaError: a party could not write it; in every party, and all keep their words.
-    """
-    with _together(parties, exchange, WRITTEN):
-        at_once(lambda party: party.write_result(report, opened), parties)
-    at_once(lambda party: party.complete(), parties)
+        Raises:
+            PeaError: a party could not, in every party; or another continuation has opened its own.
+        """
+        with self._agreed(STORED):
+            stored = [
+                party.store_opening(name, own, self._stands())
+                for party, own in zip(self.parties, words, strict=True)
+            ]
+        for own in stored:
+            claim_opening(own)
 
+    def store(
+        self, shares: Sequence[Named], outputs: Sequence[Named], optimizer: Mapping[str, Any]
+    ) -> None:
+        """All parties have stored their words of one and the same release.
 
-@contextmanager
-def _together(
-    parties: Sequence[PartyCheckpoints], exchange: Exchange, subject: Subject
-) -> Iterator[dict[str, Any]]:
-    """Returns once all parties have done what the block does, or fails in all of them.
+        Args:
+            shares: each party's of the model.
+            outputs: its summands of what will be opened.
+            optimizer: its ledger and counts.
 
-    What the block puts into the dictionary must be equal at all parties.
-    """
-    facts: dict[str, Any] = {}
-    problem = None
-    try:
-        yield facts
-    except PeaError as error:
-        problem = error
-    agree(exchange, [()] * len(parties), facts, problem, subject)
+        Raises:
+            PeaError: a party could not; in every party, and nothing is opened.
+        """
+        beside: dict[str, Any] = {"optimizer": optimizer, "source": self._stands()}
+
+        def store(party: PartyCheckpoints, *own: Named) -> str:
+            return party.store(*own, **beside)
+
+        with self._agreed(STORED) as facts:
+            (facts["release"],) = {*at_once(store, self.parties, shares, outputs)}
+        self.outputs = outputs
+
+    def complete(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
+        """All parties have the result on disk, and none has its words of the release any more.
+
+        Args:
+            report: as JSON.
+            opened: what was opened.
+
+        Raises:
+            PeaError: a party could not write it; in every party, and all keep their words.
+        """
+        with self._agreed(WRITTEN):
+            at_once(lambda party: party.write_result(report, opened), self.parties)
+        at_once(lambda party: party.complete(), self.parties)
+
+    @contextmanager
+    def _agreed(self, subject: Subject) -> Iterator[dict[str, Any]]:
+        """Returns once all parties have done what the block does, or fails in all of them.
+
+        What the block puts into the dictionary must be equal at all parties.
+        """
+        facts: dict[str, Any] = {}
+        problem = None
+        try:
+            yield facts
+        except PeaError as error:
+            problem = error
+        agree(self._exchange, [()] * len(self.parties), facts, problem, subject)

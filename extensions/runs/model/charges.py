@@ -1,9 +1,6 @@
 """What the use of a shared model costs its owners' records, in their ledgers and in its marks."""
 
-import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +9,8 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Host
 from extensions.runs.budget import Account, Entry, Reservations, read, update
-from extensions.runs.budget.planned import planned, title_of, unit_of
-from extensions.runs.checkpoints.release import FINISHED
+from extensions.runs.budget.planned import entry_of, planned
+from extensions.runs.checkpoints.marks import FINISHED
 from extensions.runs.config import TrainConfig
 from extensions.runs.model.shares import SharedModel
 from extensions.runs.outputs import MODEL, account_for_count, titles_of
@@ -22,27 +19,23 @@ OPENED = "opened-models"
 LATER = f"{MODEL}, after the run"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Charge:
+class Charge(Reservations):
     """What is noted before anything is opened.
 
-    Attributes:
-        reservations: runs that cost something of their own.
+    Args:
+        entries: of runs that cost something of their own.
         openings: ledgers that have counted the model's training, and the run's entry in each.
         marks: name and value of what is marked as opened in the user's state folder.
     """
 
-    reservations: Reservations = field(default_factory=Reservations)
-    openings: Sequence[tuple[Path, str]] = ()
-    marks: Sequence[tuple[str, str]] = ()
-
-    def reserve(self) -> None:
-        """The cost is in every ledger.
-
-        Raises:
-            ArgumentError: a ledger cannot be written, or its cap does not allow it.
-        """
-        self.reservations.reserve()
+    def __init__(
+        self,
+        entries: Sequence[tuple[Path, Entry]] = (),
+        openings: Sequence[tuple[Path, str]] = (),
+        marks: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(entries)
+        self._openings, self._marks = openings, marks
 
     def spend(self) -> None:
         """All is noted, on disk: what is opened next stays opened.
@@ -51,16 +44,12 @@ class Charge:
             ArgumentError: a ledger or the state folder cannot be written; or another model of the
                 same run was opened in the meantime.
         """
-        for name, value in self.marks:
+        for name, value in self._marks:
             if durable.claim(OPENED, name, value) != value:
                 raise _opened_otherwise()
-        self.reservations.spend()
-        for path, entry in self.openings:
-            update(path, partial(_opening, entry))
-
-    def free(self) -> None:
-        """What `reserve` entered is taken out again, unless it is spent."""
-        self.reservations.free()
+        super().spend()
+        for path, entry in self._openings:
+            update(path, partial(Account.opening, name=entry, title=LATER))
 
 
 def charge_of_count(host: Host, config: TrainConfig, ledgers: Sequence[Path | None]) -> Charge:
@@ -75,15 +64,9 @@ def charge_of_count(host: Host, config: TrainConfig, ledgers: Sequence[Path | No
     account_for_count(ledger, host, config)
     title = f"{config.model}, evaluated after its run, {config.backend}"
     exact = config.evaluate != "noisy"
-    return Charge(
-        reservations=Reservations(
-            [
-                (path, _entry(config, title, ledger, exact=exact, opens=titles_of(config)))
-                for path in ledgers
-                if path is not None
-            ]
-        )
-    )
+    opens = titles_of(config)
+    kept = [path for path in ledgers if path is not None]
+    return Charge([(path, entry_of(config, ledger, opens, title, exact=exact)) for path in kept])
 
 
 def charge_of_opening(
@@ -116,36 +99,16 @@ def charge_of_opening(
             openings.append((path, shared.entry))
             continue
         ledger = planned(host, config, shared.header.spec.widths[0])
-        title = title_of(config)
-        entries.append((path, _entry(config, title, ledger, exact=False, opens=[LATER])))
+        entries.append((path, entry_of(config, ledger, [LATER])))
     for name, value in marks:
         if durable.claimed(OPENED, name) not in (None, value):
             raise _opened_otherwise()
-    return Charge(reservations=Reservations(entries), openings=openings, marks=marks)
+    return Charge(entries, openings, marks)
 
 
 def has_run(ledger: Path, shared: SharedModel) -> bool:
     """Returns whether a ledger has the run of which shares are."""
     return bool(shared.entry) and read(ledger).find(shared.entry) is not None
-
-
-def _opening(entry: str, account: Account) -> Account:
-    return account.opening(entry, LATER)
-
-
-def _entry(
-    config: TrainConfig, title: str, ledger: Ledger, *, exact: bool, opens: Sequence[str]
-) -> Entry:
-    return Entry(
-        name=secrets.token_hex(5),
-        began=datetime.now(UTC).isoformat(timespec="seconds"),
-        title=title,
-        ledger=ledger,
-        exact=exact,
-        opens=tuple(opens),
-        unit=unit_of(config),
-        delta=config.delta,
-    )
 
 
 def _check_release(shared: SharedModel, rank: int) -> None:

@@ -48,6 +48,11 @@ def header_array(header: Header) -> npt.NDArray[np.str_]:
     return np.array(header.to_json())
 
 
+def whitening_arrays(whitening: Whitening | None) -> dict[str, npt.NDArray[Any]]:
+    """Returns what files hold of a whitening; nothing without one."""
+    return {} if whitening is None else dict(zip(WHITENING, whitening.parts, strict=True))
+
+
 def write_opened(path: Path, model: OpenedModel) -> Path:
     """Writes a model, readable by its owner only: ``weight_i``, ``bias_i`` and ``header``.
 
@@ -58,11 +63,6 @@ def write_opened(path: Path, model: OpenedModel) -> Path:
     return write_private(path, **facts, **named(parts))
 
 
-def whitening_arrays(whitening: Whitening | None) -> dict[str, npt.NDArray[Any]]:
-    """Returns what files hold of a whitening; nothing without one."""
-    return {} if whitening is None else dict(zip(WHITENING, whitening.parts, strict=True))
-
-
 def read_opened(path: Path) -> OpenedModel:
     """Returns a model that was written in the clear.
 
@@ -70,19 +70,14 @@ def read_opened(path: Path) -> OpenedModel:
         ArgumentError: no such file; one without a header, of shares, or with other weights than
             the header says.
     """
-    arrays = read_arrays("model", path)
-    if SHARED in arrays:
-        raise _unusable(
-            "model",
-            str(path),
-            "a model in the clear",
-            "This is a party's share of one. `pea train` with {evaluate=opened} and {save} writes "
-            "model.npz.",
-        )
-    header = header_in("model", path, arrays)
-    parts = reals_in("model", path, arrays, header.spec.network)
-    whitening = whitening_in("model", path, arrays, header)
-    return OpenedModel(header=header, parameters=pairs(parts), whitening=whitening)
+    file = ModelFile("model", path)
+    if SHARED in file.arrays:
+        advice = "`pea train` with {evaluate=opened} and {save} writes model.npz."
+        advice = f"This is a party's share of one. {advice}"
+        raise file.unusable("a model in the clear", advice)
+    header = file.header()
+    parts = pairs(file.reals(header.spec.network))
+    return OpenedModel(header=header, parameters=parts, whitening=file.whitening(header))
 
 
 def check_there(argument: str, path: Path) -> None:
@@ -95,74 +90,83 @@ def check_there(argument: str, path: Path) -> None:
         raise _unusable(argument, str(path), "an existing .npz file of `pea train`")
 
 
-def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Returns the arrays of an .npz file.
+class ModelFile:
+    """A file's arrays, which may be a model's, or a share of one.
 
     Args:
         argument: what the file is called in an error.
         path: of the file.
 
+    Attributes:
+        arrays: by their names.
+
     Raises:
         ArgumentError: no such file, or one that is damaged.
     """
-    check_there(argument, path)
-    try:
-        return read_npz(path)
-    except ValueError as error:
-        raise _unusable(argument, str(path), "an undamaged .npz file", f"{error}.") from error
 
+    def __init__(self, argument: str, path: Path) -> None:
+        check_there(argument, path)
+        self._argument, self._path = argument, path
+        try:
+            self.arrays = read_npz(path)
+        except ValueError as error:
+            raise self.unusable("an undamaged .npz file", f"{error}.") from error
 
-def header_in(argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) -> Header:
-    """Returns the header among a file's arrays.
+    def unusable(self, rule: str, hint: str = "", *, found: str = "") -> ArgumentError:
+        """Returns the error that the file is not what it must be."""
+        return _unusable(self._argument, f"{self._path}{found}", rule, hint)
 
-    Raises:
-        ArgumentError: there is none, or it cannot be read.
-    """
-    if HEADER not in arrays:
-        raise _unusable(
-            argument,
-            f"{path}, which has no header",
-            "a file of `pea train`",
-            "Files of earlier versions do not say what their models take: train again.",
-        )
-    try:
-        return Header.of_json(str(arrays[HEADER]))
-    except ArgumentError as error:
-        error.add_note(f"The file is {path}.")
-        raise
+    def header(self) -> Header:
+        """Returns the header.
 
+        Raises:
+            ArgumentError: there is none, or it cannot be read.
+        """
+        if HEADER not in self.arrays:
+            advice = "Files of earlier versions do not say what their models take: train again."
+            raise self.unusable("a file of `pea train`", advice, found=", which has no header")
+        try:
+            return Header.of_json(str(self.arrays[HEADER]))
+        except ArgumentError as error:
+            error.add_note(f"The file is {self._path}.")
+            raise
 
-def parameters_in(
-    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], network: Network
-) -> list[npt.NDArray[Any]]:
-    """Returns each weight and bias of a network in turn.
+    def parameters(self, network: Network) -> list[npt.NDArray[Any]]:
+        """Returns each weight and bias of a network in turn.
 
-    Raises:
-        ArgumentError: they are of other shapes.
-    """
-    shapes_of = network.parameter_shapes
-    wanted = [shape for weight in shapes_of for shape in (weight, weight[:1])]
-    names = named([None] * len(wanted))
-    parts = [arrays[name] for name in names if name in arrays]
-    shapes = [part.shape for part in parts]
-    if shapes != wanted:
-        allowed = f"of the model's shapes, {wanted}"
-        raise ArgumentError(argument, f"{path}: {shapes}", allowed, code="shape")
-    return parts
+        Raises:
+            ArgumentError: they are of other shapes.
+        """
+        wanted = [shape for weight in network.parameter_shapes for shape in (weight, weight[:1])]
+        names = named([None] * len(wanted))
+        parts = [self.arrays[name] for name in names if name in self.arrays]
+        shapes = [part.shape for part in parts]
+        if shapes != wanted:
+            allowed = f"of the model's shapes, {wanted}"
+            raise ArgumentError(self._argument, f"{self._path}: {shapes}", allowed, code="shape")
+        return parts
 
+    def reals(self, network: Network) -> list[Reals]:
+        """Returns each weight and bias of a network in turn, in the clear.
 
-def reals_in(
-    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], network: Network
-) -> list[Reals]:
-    """Returns each weight and bias of a network in turn, in the clear.
+        Raises:
+            ArgumentError: they are of other shapes, or not finite real numbers.
+        """
+        parts = self.parameters(network)
+        if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
+            raise self.unusable("a file of finite real numbers")
+        return parts
 
-    Raises:
-        ArgumentError: they are of other shapes, or not finite real numbers.
-    """
-    parts = parameters_in(argument, path, arrays, network)
-    if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
-        raise _unusable(argument, str(path), "a file of finite real numbers")
-    return parts
+    def whitening(self, header: Header) -> Whitening | None:
+        """Returns the whitening; None where features are taken as they are.
+
+        Raises:
+            ArgumentError: it is not what the header says.
+        """
+        try:
+            return whitening_of(header, [self.arrays[n] for n in WHITENING if n in self.arrays])
+        except ArgumentError as error:
+            raise self.unusable("an undamaged file", str(error)) from error
 
 
 def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Whitening | None:
@@ -187,18 +191,3 @@ def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Wh
         advice = "Without them features are not those of the training. Save the model again."
         raise ArgumentError("whitening", "other numbers than the header says", allowed, advice)
     return found
-
-
-def whitening_in(
-    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], header: Header
-) -> Whitening | None:
-    """Returns the whitening among a file's arrays; None where features are taken as they are.
-
-    Raises:
-        ArgumentError: it is not what the header says.
-    """
-    parts = [arrays[name] for name in WHITENING if name in arrays]
-    try:
-        return whitening_of(header, parts)
-    except ArgumentError as error:
-        raise _unusable(argument, str(path), "an undamaged file", str(error)) from error

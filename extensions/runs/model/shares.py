@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy.typing as npt
@@ -16,17 +15,13 @@ from extensions.ring.fixed_point import Integers
 from extensions.runs.model.files import (
     HEADER,
     SHARED,
+    ModelFile,
     header_array,
-    header_in,
-    parameters_in,
-    read_arrays,
     whitening_arrays,
-    whitening_in,
 )
 from extensions.runs.model.header import Header
 
 RANK = "rank"
-_unusable = partial(ArgumentError, "shares", code="file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +82,25 @@ def read_shares(path: Path) -> SharedModel:
         ArgumentError: no such file; one without a header, of an opened model, with other arrays
             than the header says, or of no party of its save.
     """
-    arrays = read_arrays("shares", path)
+    file = ModelFile("shares", path)
+    arrays = file.arrays
     if SHARED not in arrays or RANK not in arrays:
-        advice = "Give an opened model as {model}."
-        raise _unusable(str(path), "a party's share", advice)
-    header = header_in("shares", path, arrays)
-    parts = parameters_in("shares", path, arrays, header.spec.network)
+        raise file.unusable("a party's share", "Give an opened model as {model}.")
+    header = file.header()
+    parts = file.parameters(header.spec.network)
     if any(part.dtype != "int64" for part in parts):
-        raise _unusable(str(path), "a file of 64-bit integers")
+        raise file.unusable("a file of 64-bit integers")
     save, rank = arrays[SHARED], arrays[RANK]
     numbers = save.ndim == 1 and all(each.dtype.kind in "iu" for each in (save, rank))
     if not numbers or rank.tolist() not in range(len(save)):
-        raise _unusable(str(path), "an undamaged share of one party of a save")
+        raise file.unusable("an undamaged share of one party of a save")
     known = {name: str(arrays[name]) for name in ("entry", "run", "release") if name in arrays}
     return SharedModel(
         header=header,
         save=tuple(save.tolist()),
         rank=rank.tolist(),
         parts=parts,
-        whitening=whitening_in("shares", path, arrays, header),
+        whitening=file.whitening(header),
         **known,
     )
 
@@ -120,7 +115,8 @@ def read_own(path: Path, rank: int) -> SharedModel:
     if found.rank != rank:
         allowed = f"the share of party {rank}"
         advice = f"It was saved as {path_of(Path(), found.rank)}."
-        raise _unusable(f"{path}, the share of party {found.rank}", allowed, advice)
+        given = f"{path}, the share of party {found.rank}"
+        raise ArgumentError("shares", given, allowed, advice, code="file")
     return found
 
 
@@ -135,7 +131,8 @@ def paths_in(folder: Path) -> list[Path]:
     for rank, path in enumerate(paths[1:], start=1):
         other = read_own(path, rank)
         if other.save != first.save or other.header.to_json() != first.header.to_json():
-            raise _unusable(str(path), "of the same save as party-0.npz", "Each run has its own.")
+            allowed = "of the same save as party-0.npz"
+            raise ArgumentError("shares", str(path), allowed, "Each run has its own.", code="file")
     return paths
 
 

@@ -37,6 +37,7 @@ def summary(account: Account, delta: float | None = None) -> dict[str, Any]:
         "exact": sum(entry.exact for entry in account.entries),
         "cap": None if cap is None else {**vars(cap), "counted": account.counted(cap.delta)},
         "left": account.left(),
+        "log": [event._asdict() for event in account.log],
     }
 
 

@@ -108,6 +108,11 @@ def test_a_reservation_is_freed_by_name(owners):
     text, _ = shown(path)
     assert "reserved" in text
     assert shown(owners[0], "--free", name)[1]["runs"] == []
+    text, freed = shown(owners[0], "--log")
+    assert [event["run"] for event in freed["log"]] == [name, name]
+    assert [event["what"].split()[0] for event in freed["log"]] == ["entered", "freed"]
+    (line,) = [line for line in text.splitlines() if "freed" in line]
+    assert {freed["log"][1][kind] for kind in ("when", "user", "run")} <= {*line.split()}
 
 
 def test_only_own_files_have_a_ledger_unless_one_is_named(owners, tmp_path):

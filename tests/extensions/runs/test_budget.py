@@ -546,3 +546,51 @@ def test_a_delta_that_is_none_is_damage(delta):
     kept = {**json.loads(text), "deltas": {"0": delta}}
     with pytest.raises(ArgumentError):
         Account.from_json(json.dumps(kept))
+
+
+def test_a_log_says_what_was_done_in_turn_and_forgets_nothing(tmp_path):
+    """Also of runs that are gone, and whatever a change makes of the account."""
+    path = tmp_path / "a.budget.json"
+    run = Reservations([(path, entry("a", opens=("a count",)))])
+    for _ in range(2):  # a run that goes on
+        run.reserve()
+    run.spend()
+    update(path, lambda before: before.opening("a", "the model"))
+    Reservations([(path, entry("b"))]).reserve()
+    update(path, lambda before: before.without("b"))
+    cap = Cap(epsilon=9.0, delta=DELTA)
+    update(path, lambda before: Account(cap=cap, entries=before.entries))
+    update(path, lambda before: before)
+    update(path, lambda before: replace(before, cap=replace(cap, except_held_out=True)))
+    log = read(path).log
+    assert [(event.run, event.what) for event in log] == [
+        ("a", "entered run"),
+        ("a", "opened a count"),
+        ("a", "opened the model"),
+        ("b", "entered run"),
+        ("b", "freed run"),
+        ("", "set the cap to epsilon 9 at delta 1e-05"),
+        ("", "set the cap to epsilon 9 at delta 1e-05, for training alone"),
+    ]
+    assert [event.when for event in log] == sorted(event.when for event in log)
+    assert {event.user for event in log} == {path.owner()}
+    assert Account.from_json(read(path).to_json()).log == log
+
+
+def test_steps_that_are_told_one_by_one_are_opened_once_in_the_log(tmp_path):
+    path = tmp_path / "a.budget.json"
+    run = Reservations([(path, entry("a", opens=("sums",)))])
+    for _ in range(3):
+        run.tell(3)
+    assert [event.what for event in read(path).log] == ["entered run", "opened sums"]
+    assert read(path).find("a").told == 3
+
+
+def test_a_ledger_of_a_later_version_is_named_and_kept(tmp_path):
+    path = tmp_path / "a.budget.json"
+    later = account(1).to_json().replace('"format": 1', '"format": 2')
+    path.write_text(later)
+    with refused("budget", "file", value=str(path)) as caught:
+        Reservations([(path, entry("b"))]).reserve()
+    assert "its format is 2, not 1" in caught.value.hint
+    assert path.read_text() == later

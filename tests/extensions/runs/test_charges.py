@@ -9,10 +9,10 @@ import pytest
 
 from extensions.errors import PeaError
 from extensions.runs.checkpoints import (
+    AllCheckpoints,
     Checkpoint,
     CheckpointOptions,
     PartyCheckpoints,
-    settle_together,
 )
 from tests.helpers.refused import refused
 
@@ -32,11 +32,12 @@ class Run:
         options = CheckpointOptions(folder=folder, every=2, resume=resume)
         run: dict[str, Any] = {"steps": STEPS, "settings": {}, "own": {}}
         self.parties = [PartyCheckpoints(options, rank, **run) for rank in range(2)]
-        self.bases: list[Checkpoint | None] = settle_together(self.parties)
+        self.bases: list[Checkpoint] = AllCheckpoints(self.parties).settle()
 
     @property
     def base(self) -> int | None:
-        (step,) = {None if base is None else base.step for base in self.bases}
+        assert len(self.bases) in (0, len(self.parties))
+        (step,) = {base.step for base in self.bases} or {None}
         return step
 
     @property

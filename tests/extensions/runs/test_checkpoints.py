@@ -15,11 +15,11 @@ import pytest
 from extensions.errors import ArgumentError, PeaError
 from extensions.owners.data import load, split_among
 from extensions.runs.checkpoints import (
+    AllCheckpoints,
     CheckpointOptions,
     Offer,
     PartyCheckpoints,
     at_once,
-    settle_together,
 )
 from extensions.runs.checkpoints.agreement import settle
 from extensions.runs.checkpoints.files import read
@@ -237,10 +237,11 @@ def party(folder: Path, rank: int, *, resume: bool = False, **settings: Any) -> 
 def begun(folder: Path, count: int = 3, **options: Any) -> tuple[list[PartyCheckpoints], int]:
     """Parties that agreed, and the step from which they go on."""
     parties = [party(folder, rank, **options) for rank in range(count)]
-    bases = settle_together(parties)
-    steps = {None if base is None else base.step for base in bases}
+    bases = AllCheckpoints(parties).settle()
+    assert len(bases) in (0, count)
+    steps = {base.step for base in bases} or {0}
     assert len(steps) == 1
-    return parties, steps.pop() or 0
+    return parties, steps.pop()
 
 
 def write(one: PartyCheckpoints, step: int, value: int) -> None:
@@ -254,7 +255,7 @@ def test_parties_at_different_steps_resume_from_the_newest_that_all_have(tmp_pat
             write(one, step, step)
     write(parties[1], 6, 6)
     again = [party(tmp_path, rank, resume=True) for rank in range(3)]
-    bases = settle_together(again)
+    bases = AllCheckpoints(again).settle()
     for rank, base in enumerate(bases):
         assert base is not None
         assert (base.step, base.rank, base.shares["weight"].tolist()) == (4, rank, [4] * 3)
@@ -321,6 +322,17 @@ def test_a_damaged_file_is_named(tmp_path, how):
         begun(tmp_path, resume=True)
 
 
+def test_a_file_of_a_later_version_is_named(tmp_path):
+    parties, _ = begun(tmp_path)
+    for one in parties:
+        write(one, 0, 1)
+    path = tmp_path / "1" / "party-1-step-0.checkpoint"
+    path.write_bytes(path.read_bytes().replace(b"checkpoint 4", b"checkpoint 5", 1))
+    given = f"{path}, of format 5, which a later version wrote"
+    with refused("checkpoint", "file", value=given):
+        begun(tmp_path, resume=True)
+
+
 def test_an_interrupted_write_leaves_the_file_before(tmp_path, monkeypatch):
     parties, _ = begun(tmp_path, 1)
     write(parties[0], 0, 1)
@@ -334,7 +346,7 @@ def test_an_interrupted_write_leaves_the_file_before(tmp_path, monkeypatch):
             write(parties[0], 0, 2)
     parties, _ = begun(tmp_path, 1, resume=True)
     again = party(tmp_path, 0, resume=True)
-    (base,) = settle_together([again])
+    (base,) = AllCheckpoints([again]).settle()
     assert base is not None
     assert base.shares["weight"].tolist() == [1] * 3
     left = tmp_path / "0" / ".party-0-step-0.checkpoint.left"
@@ -424,7 +436,7 @@ def test_names_of_runs_and_attempts_are_never_those_of_before(tmp_path):
         agreed = settle([one.offer() for one in parties])
         names.add(agreed.attempt)
         if not resume:
-            settle_together(parties)
+            AllCheckpoints(parties).settle()
             for one in parties:
                 write(one, 0, 1)
     assert len(names) == 3

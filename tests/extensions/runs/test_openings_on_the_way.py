@@ -16,12 +16,11 @@ from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.protocols.optimizer import State
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.runs.checkpoints import (
+    AllCheckpoints,
     CheckpointOptions,
     PartyCheckpoints,
     run_settings,
-    settle_together,
 )
-from extensions.runs.checkpoints.together import open_together
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping
@@ -176,7 +175,7 @@ def parties(folder: Path, *, resume: bool) -> list[PartyCheckpoints]:
         options = CheckpointOptions(folder=folder / str(rank), every=2, resume=resume)
         settings = {"steps": 8, "settings": {"lr": 1.0}, "own": {}}
         found.append(PartyCheckpoints(options, rank, **settings))
-    settle_together(found)
+    AllCheckpoints(found).settle()
     return found
 
 
@@ -230,7 +229,7 @@ def test_nothing_is_claimed_before_all_parties_have_stored(tmp_path, monkeypatch
         return own
 
     with refused("checkpoint", "file"):
-        open_together(found, exchange, "one", [words(rank) for rank in range(3)], None)
+        AllCheckpoints(found, exchange).open("one", [words(rank) for rank in range(3)])
     assert next(every) == 1, "all hear of it"
     monkeypatch.undo()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

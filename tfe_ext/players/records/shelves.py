@@ -196,13 +196,13 @@ class _FarCheckpoints(PartyCheckpoints):
 
     def settle(self, offers: Sequence[Offer]) -> Checkpoint | None:
         said = self._ask("settle", {"offers": [each.to_bytes().decode() for each in offers]})
-        base, self._spent = said["base"], said["spent"]
+        base, self.spent = said["base"], said["spent"]
         if base is None:
             return None
         arrays = {kind: self._shelf.take(kind, base[kind]) for kind in ("shares", "outputs")}
         lists = {name: tuple(base[name]) for name in ("resumed", "recipients")}
         found = Checkpoint(**{**base, **lists, **arrays})
-        self._resumed = (*found.resumed, found.step)
+        self.resumed = (*found.resumed, found.step)
         return found
 
     def write(
