@@ -12,7 +12,6 @@ from fl.masked.lanes import check_lanes, pack
 from fl.masked.server import MaskedServer
 from fl.masked.sparse.client import SparseClient
 from fl.masked.sparse.degrees import Degree, SparseGraph
-from fl.masked.sparse.guarded import GuardedClient, GuardedServer
 from fl.masked.sparse.leaks import sums_known
 from fl.masked.sparse.server import SparseServer
 from fl.masked.sparse.terms import SparseTerms
@@ -171,9 +170,7 @@ class MaskedAggregator(Aggregator):
     def honest(self, cohort: int) -> int:
         """Returns t of the cohort, less the colluders; on a sparse graph see `SparseGraph`."""
         staying, sided = self.needed(cohort), self.siding(cohort)
-        if self.graph is None:
-            return staying - sided
-        return self.graph.least(sided, staying) if self.graph.against == "lying" else 0
+        return self.graph.least(sided, staying) if self.graph else staying - sided
 
     def siding(self, clients: int) -> int:
         """Returns how many of so many clients may side with the server."""
@@ -183,9 +180,7 @@ class MaskedAggregator(Aggregator):
         """Returns only if the round is large enough, and withstands the colluders."""
         super().check_round(round)
         clients, t = len(round.weights), self.needed(_size(round))
-        sparse = self._degree(round) is not None
-        curious = sparse and self.graph is not None and self.graph.against == "curious"
-        most = t - 2 if curious else _withstood(clients, t)
+        most = _withstood(clients, t)
         if (siding := self.siding(_size(round))) > most:
             rule = f"at most {most} in a round of {clients} clients, of which {t} must stay"
             hint = "Take more clients, or a higher {threshold}."
@@ -203,8 +198,7 @@ class MaskedAggregator(Aggregator):
         """Returns the machine that relays, adds and unmasks."""
         terms = self._terms(round)
         if isinstance(terms, SparseTerms):
-            server = SparseServer if terms.against == "curious" else GuardedServer
-            return server(terms, self.timeout)
+            return SparseServer(terms, self.timeout)
         return MaskedServer(terms, self.timeout)
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
@@ -212,8 +206,7 @@ class MaskedAggregator(Aggregator):
         values = pack(self.fixed_point.encode(update, round.weights[client]), self.lanes)
         terms, identity = self._terms(round), self.identities.signer(client)
         if isinstance(terms, SparseTerms):
-            party = SparseClient if terms.against == "curious" else GuardedClient
-            return party(terms, client, values, identity)
+            return SparseClient(terms, client, values, identity)
         return MaskedClient(terms, client, values, identity)
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
@@ -238,9 +231,8 @@ class MaskedAggregator(Aggregator):
     def _sparsely(self, coalition: Coalition, outcome: Outcome, needed: int) -> Leaks:
         if not coalition.lying:
             return sums_known(coalition, outcome, needed)
-        assert self.graph is not None
         most = self.siding(len(outcome.transcript.receivers("keys")))
-        if self.graph.against == "lying" and len(coalition.clients) <= most:
+        if len(coalition.clients) <= most:
             return inherent_leaks(coalition, outcome.included)
         return _all_that_came(coalition, outcome)
 
@@ -260,11 +252,8 @@ class MaskedAggregator(Aggregator):
             public = {client: known.verifier(client) for client in round.clients}
             kept: dict[str, Any] = {"lanes": self.lanes, "signature_bytes": known.signature_bytes}
             degree = self._degree(round)
-            if degree is None or self.graph is None:
-                last = Terms(*stated, public, **kept)
-            else:
-                against = self.graph.against
-                last = SparseTerms(*stated, public, degree, against, **kept)
+            one = Terms(*stated, public, **kept)
+            last = one if degree is None else SparseTerms(*stated, public, degree, **kept)
             self._latest = last
         return last
 

@@ -3,17 +3,15 @@
 import os
 from collections.abc import Iterator
 from statistics import mean
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from benchmarks.benchmark import FEDERATED, Benchmark, Result
 from benchmarks.federated.scale.large import BITS, Done, Setting, perform
 from benchmarks.tables import Table
 from extensions.options import Option
-from extensions.rules import Whole, one_of
-from fl.masked.sparse.degrees import Against
+from extensions.rules import Whole
 
 CLIENTS, VALUES = 1000, 1_000_000
-SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
 
 
 @Benchmark(
@@ -24,11 +22,11 @@ SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
     needs="16 GiB of memory",
     results=[
         Result(
-            "fl-budgets-(curious|lying)-.*",
+            "fl-budgets-.*",
             "Clients are made anew for each message; the server is a process of its own, and "
             "`before` what Python, torch and the keys take. Bytes beyond the values do not depend "
             "on how many there are.",
-            columns="server | corrupt, % | lost, % | in the sum | client, CPU s | kB beyond "
+            columns="corrupt, % | lost, % | in the sum | client, CPU s | kB beyond "
             "values | server, CPU s | server, MB before | server, MB at most",
         )
     ],
@@ -36,9 +34,6 @@ SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
 def main(
     clients: Annotated[int, Option(help="Of the round."), Whole(3)] = CLIENTS,
     values: Annotated[int, Option(help="Of an update."), Whole(1)] = VALUES,
-    against: Annotated[
-        str, Option(help="A server that is curious, or lying."), one_of(SERVERS)
-    ] = "curious",
     corrupt: Annotated[float, Option(help="Share that may side with the server.")] = 0.1,
     dropping: Annotated[float, Option(help="Share that may be lost, and is.")] = 0.2,
 ) -> Iterator[Table]:
@@ -50,11 +45,10 @@ def main(
     setting = Setting(
         clients=clients,
         values=values,
-        against=SERVERS[against],
         corrupt=corrupt,
         dropping=dropping,
     )
-    name = f"fl-budgets-{against}-{100 * corrupt:g}-{100 * dropping:g}"
+    name = f"fl-budgets-{100 * corrupt:g}-{100 * dropping:g}"
     name += "" if clients == CLIENTS else f"-{clients}-clients"
     name += "" if values == VALUES else f"-{values}-values"
     yield Table(name, [row(setting, perform(setting))], load=os.getloadavg()[0])
@@ -66,7 +60,6 @@ def row(setting: Setting, done: Done) -> dict[str, Any]:
     beyond = [(done.traffic[k] - setting.values * BITS // 8) / 1000 for k in stayed]
     seconds = [done.seconds[k] for k in stayed]
     return {
-        "server": setting.against,
         "corrupt, %": 100 * setting.corrupt,
         "lost, %": 100 * setting.dropping,
         "clients": setting.clients,

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fl
-from fl.masked.sparse.degrees import Against
 from fl.masked.stages import STAGE
 from fl.round.identities import KeyFolder
 from fl.round.state import dump, load
@@ -36,14 +35,12 @@ class Setting:
     Attributes:
         clients: how many begin.
         values: of an update.
-        against: which server the graph withstands.
         corrupt: share of the clients that may side with it.
         dropping: share that may be lost, and is.
     """
 
     clients: int
     values: int
-    against: Against
     corrupt: float
     dropping: float
 
@@ -66,9 +63,7 @@ class Setting:
         bits = min(18, BITS - 1 - int(np.ceil(np.log2(8.0 * self.clients + 1))))
         return fl.MaskedAggregator(
             fixed_point=fl.FixedPoint(bits=BITS, frac_bits=bits, clip=8.0),
-            graph=fl.SparseGraph(
-                against=self.against, corrupt=self.corrupt, dropping=self.dropping
-            ),
+            graph=fl.SparseGraph(corrupt=self.corrupt, dropping=self.dropping),
             identities=None if keys is None else KeyFolder(keys),
         )
 

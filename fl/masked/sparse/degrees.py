@@ -3,8 +3,7 @@
 Three things could, of which the first two would show more than the sum:
 
 - t of a client's neighbours are corrupt, and have both of its secrets;
-- the honest clients that remain fall into two parts without an edge between them, each of which
-  then has a sum of its own;
+- a small set of honest clients has masks with nobody else, and so a sum of its own;
 - fewer than t of a client's neighbours remain, and the round fails.
 """
 
@@ -13,13 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, lgamma, log2
-from typing import Annotated, Literal
+from typing import Annotated
 
 from extensions.errors import ArgumentError
 from extensions.rules import Between, check_fields
 from fl.masked.sparse.tails import rare_below, rare_from, ways
-
-Against = Literal["curious", "lying"]
 
 SECURITY = 41
 """Bits of each of the two failures that show more than the sum: 2^-40 in all."""
@@ -37,7 +34,7 @@ class Degree:
     """The neighbours of a client in one round.
 
     Attributes:
-        neighbours: k; against a lying server how many a client draws, with others that draw it.
+        neighbours: k, how many a client draws; it has keys with those who draw it as well.
         needed: t, of the shares that a client deals to these.
     """
 
@@ -54,33 +51,28 @@ class SparseGraph:
     thirds of the others, all have keys with all.
 
     Guarantees:
-        Whoever drops out, the server with `corrupt` of the clients learns the sum of those who are
-        left and no more, but with probability 2^-40. A round from which `dropping` of the clients
-        drop out, whatever the graph, fails with 2^-20; one in which fewer stay than the
-        aggregator's threshold fails.
+        Whoever drops out, the server with `corrupt` of the clients, also one that lies, learns the
+        sum of those who are left and no more, but with probability 2^-40. A round from which
+        `dropping` of the clients drop out, whatever the graph, fails with 2^-20; one in which fewer
+        stay than the aggregator's threshold fails.
 
-    - *"curious"*: a server that follows the protocol draws a ring in a random order, and asks for
-      no consent. One that lies reads every update.
-    - *"lying"*: each client draws its k holders itself, and has masks with those who drew it as
-      well. As many clients as the aggregator's threshold sign one pair of lists, of who dealt
-      shares and who survived, under the root of a tree of keys that their own are in: no second
-      pair is signed. A holder opens a share of a survivor's seed after a tag of the survivor, under
-      the key of the two, has shown that it has masks with this holder, and with all that it drew
-      who dealt shares. So a sum that comes out has with every client its holders: the graph has no
-      small set of that kind, whomever the server calls lost. A sum has 95 % of the threshold less
-      the corrupt clients, and these are honest (`least`).
+        Each client draws its k holders itself, and has masks with those who drew it as well. As
+        many clients as the aggregator's threshold sign one pair of lists, of who dealt shares and
+        who survived, under the root of a tree of keys that their own are in: no second pair is
+        signed. A holder opens a share of a survivor's seed after a tag of the survivor, under the
+        key of the two, has shown that it has masks with this holder, and with all that it drew who
+        dealt shares. So a sum that comes out has with every client its holders: the graph has no
+        small set of that kind, whomever the server calls lost. A sum has 95 % of the threshold less
+        the corrupt clients, and these are honest (`least`).
 
     Cost:
-        For clients of numbers below 64, with d values whose count takes L bytes in LEB128. A client
-        of a curious server sends 130 k + d bits / 8 + L + 285 bytes and gets 266 k + 2 ceil(n / 8)
-        + 126, and expands k + 1 masks. Against a lying one, with r neighbours of whom q drew it,
-        and a threshold of T, it sends 130 k + 32 q + ceil(n / 8) + d bits / 8 + L + 409, gets
-        169 r + 130 q + 64 T + 32 ceil(log2 n) + 3 ceil(n / 8) + 211, verifies r + T signatures and
-        expands r + 1 masks. With 1,000 clients, 10 % corrupt and 20 % dropping, k is 66 or 73, and
-        r 141.
+        For clients of numbers below 64, with d values whose count takes L bytes in LEB128, r
+        neighbours of whom q drew it, and a threshold of T, a client sends 130 k + 32 q
+        + ceil(n / 8) + d bits / 8 + L + 409 bytes, gets 169 r + 130 q + 64 T + 32 ceil(log2 n)
+        + 3 ceil(n / 8) + 211, verifies r + T signatures and expands r + 1 masks. With 1,000
+        clients, 10 % corrupt and 20 % dropping, k is 73 and r 141.
 
     Attributes:
-        against: "curious" or "lying".
         corrupt: share of a round's clients that side with the server; whoever they are, they were
             so before the graph was drawn.
         dropping: share of a round's clients that may drop out, whatever the graph.
@@ -92,13 +84,12 @@ class SparseGraph:
         Bell et al., CCS 2020, Algorithms 2 and 3.
 
     Deviation:
-        against a lying server all consent to one list, as in Bonawitz et al., CCS 2017, where Bell
+        all consent to one list, as in Bonawitz et al., CCS 2017, where Bell
         et al. have neighbours check each other: that costs 64 T bytes and makes k a quarter of
         theirs (99 instead of 414, of 1,000 clients with 10 % corrupt and 30 % gone), and sums
         larger. Tags are keyed, where theirs are signed.
     """
 
-    against: Against = "lying"
     corrupt: Annotated[float, _LESS_THAN_HALF] = 0.1
     dropping: Annotated[float, _LESS_THAN_HALF] = 0.2
 
@@ -138,45 +129,28 @@ class SparseGraph:
             rule = f"at most {cohort - staying} of {cohort} clients, of which {staying} must stay"
             hint = "Or lower the {threshold}."
             raise ArgumentError("dropping", self.dropping, rule, hint, code="range")
-        return _degree(clients, corrupted, staying, max(0, clients - left), self.against)
+        return _degree(clients, corrupted, staying, max(0, clients - left))
 
 
 @lru_cache(maxsize=64)
-def _degree(clients: int, corrupt: int, staying: int, lost: int, against: Against) -> Degree | None:
+def _degree(clients: int, corrupt: int, staying: int, lost: int) -> Degree | None:
     others, honest = clients - 1, clients - corrupt
-    step = 2 if against == "curious" else 1
-    for k in range(2, clients, step):
-        if _met(k, others, against) > SAVES * others:
+    for k in range(2, clients):
+        if _met(k, others) > SAVES * others:
             return None
         draws = comb(others, k)
         sided = ways(others, min(corrupt, others), k)
         present = ways(others, others - lost, k)
         safe = max(2, rare_from(sided, draws // (honest << SECURITY)))
         most = rare_below(present, draws // (clients << CORRECTNESS))
-        if safe > most:
-            continue
-        if against == "curious":
-            if _whole(k, clients, corrupt + clients - staying):
-                return Degree(neighbours=k, needed=safe)
-        elif _large(k, clients, corrupt, staying, most - safe + 1):
+        if safe <= most and _large(k, clients, corrupt, staying, most - safe + 1):
             return Degree(neighbours=k, needed=most)
     return None
 
 
-def _met(k: int, others: int, against: Against) -> float:
+def _met(k: int, others: int) -> float:
     """Returns how many others a client has keys with, in the mean: drawn, or drawing it."""
-    return k if against == "curious" else others * (1 - (1 - k / others) ** 2)
-
-
-def _whole(k: int, clients: int, removed: int) -> bool:
-    """Returns whether a ring of clients at random places stays whole with some of them removed.
-
-    Each has keys with the k / 2 nearest on either side: two runs of k / 2 removed ones cut it.
-    """
-    if removed < k:
-        return True
-    runs = comb(clients, 2) * comb(clients - k, removed - k)
-    return runs << SECURITY <= comb(clients, removed)
+    return others * (1 - (1 - k / others) ** 2)
 
 
 def _large(k: int, clients: int, corrupt: int, staying: int, within: int) -> bool:

@@ -44,22 +44,6 @@ class Graph:
         return Graph({c: [h for h in self.holders[c] if h in left] for c in clients})
 
 
-def ring(clients: Iterable[int], degree: int) -> Graph:
-    """Returns a ring of the clients in a random order, each with the nearest on either side.
-
-    Args:
-        clients: more than `degree`.
-        degree: of each, even.
-    """
-    order = list(clients)
-    secrets.SystemRandom().shuffle(order)
-    steps = [step for one in range(1, degree // 2 + 1) for step in (one, -one)]
-    places = enumerate(order)
-    return Graph(
-        {client: sorted(order[(at + s) % len(order)] for s in steps) for at, client in places}
-    )
-
-
 def drawn(client: int, clients: Iterable[int], number: int) -> tuple[int, ...]:
     """Returns so many other clients in ascending order, drawn by the operating system."""
     others = [other for other in clients if other != client]

@@ -18,8 +18,7 @@ def graph_of(transcript: Transcript) -> Graph:
         holders.setdefault(message.receiver, [])
     for message in told:
         met = message.clients("clients")
-        flags = message.body.get("draws_you", np.ones(len(met), dtype=np.uint8))
-        assert isinstance(flags, np.ndarray)
+        flags = message.array("draws_you", np.uint8, (len(met),))
         for dealer, flag in zip(met, flags.tolist(), strict=True):
             if flag:
                 holders[dealer].append(message.receiver)

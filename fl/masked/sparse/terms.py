@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.masked.sparse.degrees import Against, Degree
+from fl.masked.sparse.degrees import Degree
+from fl.masked.sparse.merkle import leaf
 from fl.masked.terms import ADVERT, Bytes, Roster, Terms, check_keys
 from fl.round.messages import Message
+
+
+def leaf_of(client: int, advert: Bytes) -> bytes:
+    """Returns a client's leaf in the tree of keys."""
+    return leaf(client.to_bytes(8) + advert.tobytes())
+
+
+def consented(session: bytes, dealt: Bytes, survivors: Bytes) -> bytes:
+    """Returns what clients sign to consent to who dealt shares and who survived, as marks."""
+    return b"survivors" + session + dealt.tobytes() + survivors.tobytes()
 
 
 @dataclass(frozen=True)
@@ -20,14 +31,16 @@ class SparseTerms(Terms):
 
     Attributes:
         degree: of each, and how many of its neighbours' shares are needed.
-        against: what server.
     """
 
     degree: Degree
-    against: Against
 
     def _stated(self) -> list[Any]:
-        return [*super()._stated(), asdict(self.degree), self.against]
+        return [*super()._stated(), asdict(self.degree)]
+
+    def session(self, root: bytes) -> bytes:
+        """Returns a digest of these terms and of all keys, by the root of their tree."""
+        return hashlib.sha256(self.context + root).digest()
 
     @cached_property
     def clients(self) -> tuple[int, ...]:

@@ -29,6 +29,9 @@ BASES = {
 
 SHORT = {
     "{central}": "--mechanism=central-dp --delta=1e-5",
+    "{record}": "--mechanism=record-dp --record-dp.noise-multiplier=1",
+    "{local}": "--mechanism=local-dp --local-dp.epsilon=1",
+    "{noise}": "--central-dp.noise-multiplier=1",
     "{players}": "--backend=tfe --parties=3 --players=given/players.json",
     "{share}": "--shares=given/shares/party-0.npz --rank=0 --provider=tfp "
     "--rendezvous=tcp://127.0.0.1:29513",
@@ -292,68 +295,72 @@ key conflict {share} --key=given/own.npz
 """,
     "fl": """
 exchange choice --server-optimizer=fedadam --exchange=weights
-noise_multiplier missing --mechanism=record-dp --delta=1e-5
-delta missing --mechanism=record-dp --noise-multiplier=1
-local_epochs conflict --mechanism=record-dp --local-epochs=3 --noise-multiplier=1 --delta=1e-5
-local_steps range --mechanism=record-dp --local-steps=0 --noise-multiplier=1 --delta=1e-5
-sample_rate range --mechanism=record-dp --sample-rate=2 --noise-multiplier=1 --delta=1e-5
-clip range --mechanism=record-dp --clip=0 --noise-multiplier=1 --delta=1e-5
+server_optimizer choice --server-optimizer=adam
+fedadam.lr range --server-optimizer=fedadam --fedadam.lr=0
+fedavgm.momentum range --server-optimizer=fedavgm --fedavgm.momentum=1
+fedadam.lr conflict --server-optimizer=fedyogi --fedadam.lr=1
+record-dp.noise_multiplier missing --mechanism=record-dp --delta=1e-5
+delta missing {record}
+local_epochs conflict --local-epochs=3 --delta=1e-5 {record}
+record-dp.steps range --record-dp.steps=0 --delta=1e-5 {record}
+record-dp.sample_rate range --record-dp.sample-rate=2 --delta=1e-5 {record}
+record-dp.max_grad_norm range --record-dp.max-grad-norm=0 --delta=1e-5 {record}
 aggregator choice !aggregator
-chains range --aggregator=chain --chains=0
-clients_of_a_round range --aggregator=chain --chains=100
-edges range --aggregator=chain --edges=-1
-time_limit range --aggregator=chain --time-limit=0
-ring_bits choice --aggregator=chain --ring-bits=16
-frac_bits range --aggregator=chain --frac-bits=-1
-frac_bits range --aggregator=chain --frac-bits=64
-range range --aggregator=chain --range=0
-saturation choice --aggregator=chain --saturation=wrap
-threshold conflict --aggregator=chain --threshold=0.5
-threshold range --aggregator=masked --threshold=0
-colluders conflict --aggregator=chain --colluders=1
-colluders range --aggregator=masked --colluders=-1
-colluders range --aggregator=masked --colluders=99
-threshold range --aggregator=masked --threshold=1.5
-chains conflict --aggregator=masked --chains=1
-graph conflict --aggregator=chain --graph=lying
-graph choice --aggregator=masked --graph=wicked
-corrupt needs --aggregator=masked --corrupt=0.1
-dropping needs --aggregator=masked --dropping=0.1
-corrupt range --aggregator=masked --graph=lying --corrupt=0.5
-dropping range --aggregator=masked --graph=lying --dropping=0.4 --client-fraction=1
-lanes range --aggregator=masked --lanes=0
-lanes range --aggregator=masked --lanes=32
-key_bits range --aggregator=paillier --key-bits=512
-key_bits range --aggregator=paillier --key-bits=2047
-ring_bits conflict --aggregator=paillier --ring-bits=64
-no_packing conflict --no-packing
-insecure_small_key conflict --insecure-small-key
-epsilon missing --mechanism=local-dp
-delta missing --mechanism=local-dp --epsilon=1
-epsilon range --mechanism=local-dp --epsilon=0 --delta=1e-5
-epsilon range --mechanism=local-dp --epsilon=1e9 --delta=1e-5
+chain.chains range --aggregator=chain --chain.chains=0
+clients_of_a_round range --aggregator=chain --chain.chains=100
+chain.edges range --aggregator=chain --chain.edges=-1
+chain.time_limit range --aggregator=chain --chain.time-limit=0
+chain.fixed_point.bits choice --aggregator=chain --chain.fixed-point.bits=16
+chain.fixed_point.frac_bits range --aggregator=chain --chain.fixed-point.frac-bits=-1
+chain.fixed_point.frac_bits range --aggregator=chain --chain.fixed-point.frac-bits=64
+chain.fixed_point.clip range --aggregator=chain --chain.fixed-point.clip=0
+chain.fixed_point.saturation choice --aggregator=chain --chain.fixed-point.saturation=wrap
+masked.threshold conflict --aggregator=chain --masked.threshold=0.5
+masked.threshold range --aggregator=masked --masked.threshold=0
+masked.colluders conflict --aggregator=chain --masked.colluders=1
+masked.colluders range --aggregator=masked --masked.colluders=-1
+colluders range --aggregator=masked --masked.colluders=99
+masked.threshold range --aggregator=masked --masked.threshold=1.5
+chain.chains conflict --aggregator=masked --chain.chains=1
+masked.graph.corrupt conflict --aggregator=chain --masked.graph.corrupt=0.1
+masked.graph.corrupt range --aggregator=masked --masked.graph.corrupt=0.5
+dropping range --aggregator=masked --masked.graph.dropping=0.4 --client-fraction=1
+masked.lanes range --aggregator=masked --masked.lanes=0
+masked.lanes range --aggregator=masked --masked.lanes=32
+paillier.key_bits range --aggregator=paillier --paillier.key-bits=512
+paillier.key_bits range --aggregator=paillier --paillier.key-bits=2047
+paillier.packing conflict --paillier.no-packing
+paillier.insecure_small_key conflict --paillier.insecure-small-key
+paillier.model_range needs --aggregator=paillier --paillier.model-range=8
+local-dp.epsilon missing --mechanism=local-dp
+local-dp.delta range {local}
+local-dp.epsilon range --mechanism=local-dp --local-dp.epsilon=0 --local-dp.delta=1e-5
+local-dp.epsilon range --mechanism=local-dp --local-dp.epsilon=1e9 --local-dp.delta=1e-5
+epsilon conflict --mechanism=local-dp --epsilon=1 --local-dp.epsilon=1 --local-dp.delta=1e-5
+epsilon conflict --epsilon=1
+delta conflict --delta=1e-5
+delta conflict --mechanism=sign-ds --delta=1e-5
 epsilon range --mechanism=central-dp --epsilon=1e9 --delta=1e-5
 epsilon range --mechanism=distributed-dp --epsilon=1e9 --delta=1e-5
-delta range --mechanism=local-dp --epsilon=1 --delta=1
-noise choice --mechanism=local-dp --epsilon=1 --delta=1e-5 --noise=cauchy
-clip range --mechanism=local-dp --epsilon=1 --delta=1e-5 --clip=0
-sampling conflict --mechanism=local-dp --sampling=fixed
+local-dp.delta range {local} --local-dp.delta=1
+local-dp.noise choice {local} --local-dp.noise=cauchy
+local-dp.clip range {local} --local-dp.delta=1e-5 --local-dp.clip=0
+central-dp.sampling conflict --mechanism=local-dp --central-dp.sampling=fixed
 delta missing --mechanism=central-dp
 epsilon+noise_multiplier privacy {central}
-epsilon+noise_multiplier privacy {central} --epsilon=1 --noise-multiplier=1
-delta value --mechanism=central-dp --delta=1 --noise-multiplier=1
-noise_multiplier range {central} --noise-multiplier=-1
-sampling choice {central} --noise-multiplier=1 --sampling=none
-count_noise needs {central} --noise-multiplier=1 --count-noise=1
-adaptive_clipping range {central} --noise-multiplier=1 --adaptive-clipping=1.5
+epsilon+noise_multiplier privacy {central} --epsilon=1 --central-dp.noise-multiplier=1
+delta value --mechanism=central-dp --delta=1 --central-dp.noise-multiplier=1
+central-dp.noise_multiplier range {central} --central-dp.noise-multiplier=-1
+central-dp.sampling choice {central} {noise} --central-dp.sampling=none
+central-dp.adaptive.quantile range {central} {noise} --central-dp.adaptive.quantile=2
 delta missing --mechanism=distributed-dp
-sampling conflict --mechanism=distributed-dp --delta=1e-5 --sampling=fixed
-sign_k range --mechanism=sign-ds --sign-k=0
-sign_k range --mechanism=sign-ds --sign-k=2
-sign_eps range --mechanism=sign-ds --sign-eps=0
-sign_thr_ratio range --mechanism=sign-ds --sign-thr-ratio=2
-sign_global_lr range --mechanism=sign-ds --sign-global-lr=0
-sign_dim_out range --mechanism=sign-ds --sign-dim-out=-1
+central-dp.sampling conflict --mechanism=distributed-dp --delta=1e-5 --central-dp.sampling=fixed
+sign-ds.sign_k range --mechanism=sign-ds --sign-ds.sign-k=0
+sign-ds.sign_k range --mechanism=sign-ds --sign-ds.sign-k=2
+sign-ds.sign_eps range --mechanism=sign-ds --sign-ds.sign-eps=0
+sign-ds.sign_thr_ratio range --mechanism=sign-ds --sign-ds.sign-thr-ratio=2
+sign-ds.sign_global_lr range --mechanism=sign-ds --sign-ds.sign-global-lr=0
+sign-ds.sign_dim_out range --mechanism=sign-ds --sign-ds.sign-dim-out=-1
 alpha range --partition=dirichlet --alpha=0
 alpha needs --partition=shards --alpha=1
 checkpoint value --resume

@@ -444,7 +444,7 @@ WITH_A_CLIENT = (two_lists, few_clients)
 """Attacks in which client 6 helps the server."""
 ATTACKS: dict[Callable[[fl.Aggregator], int], set[str]] = {
     late_values: {"plain", "chain"},
-    two_lists: {"plain", "sparse"},
+    two_lists: {"plain"},
     substituted_keys: {"plain", "paillier", "hidden"},
     keys_of_low_order: {"plain"},
     replayed: {"plain"},

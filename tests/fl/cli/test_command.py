@@ -184,7 +184,6 @@ def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
 
 def test_sparse_graphs_lanes_and_what_is_kept_are_asked_for_by_options(run_here):
     asked = {
-        "masked.graph.against": "lying",
         "masked.graph.corrupt": 0.05,
         "masked.graph.dropping": 0.25,
         "masked.lanes": 3,

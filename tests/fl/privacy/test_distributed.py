@@ -117,7 +117,6 @@ def test_fewer_than_t_survivors_give_the_server_no_sum():
         fl.PlainAggregator(),
         fl.ChainAggregator(FIXED),
         fl.PaillierAggregator(key_bits=512, insecure_small_key=True),
-        masked(graph=fl.SparseGraph(against="curious", corrupt=0.0)),
     ],
 )
 def test_aggregator_that_promises_no_sums_against_a_lying_server_is_refused(aggregator):

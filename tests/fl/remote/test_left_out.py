@@ -166,7 +166,7 @@ START = "start"
 WHERE = [
     *(("plain", START), ("chain", START), ("chain", "chain"), ("chain", "token")),
     *(("masked", kind) for kind in (START, "keys", "sealed", "survivors", "consents")),
-    *((graph, kind) for graph in ("curious", "lying") for kind in (START, "survivors")),
+    *(("sparse", kind) for kind in (START, "survivors")),
     *(("paillier", kind) for kind in (START, "key")),
 ]
 

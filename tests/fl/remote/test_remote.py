@@ -54,8 +54,7 @@ AGGREGATORS = {
     "chain": lambda: fl.ChainAggregator(FIXED, timeout=9.0),
     "chains": lambda: fl.ChainAggregator(FIXED, chains=2, timeout=9.0),
     "masked": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, timeout=9.0),
-    "curious": lambda: sparse("curious", neighbours=4, shares=2),
-    "lying": lambda: sparse("lying", neighbours=4, shares=2),
+    "sparse": lambda: sparse(neighbours=4, shares=2),
     "paillier": lambda: fl.PaillierAggregator(key_bits=512, insecure_small_key=True, timeout=9.0),
 }
 

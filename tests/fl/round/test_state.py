@@ -65,14 +65,14 @@ def test_rounds_of_machines_that_move_after_every_message_have_the_same_mean(nam
     assert transport.moves >= 2 * CLIENTS
 
 
-KINDS = {"masked": "masked", "sparse": "shares", "drawn": "consent", "chain": "passed"}
+KINDS = {"masked": "masked", "sparse": "consent", "chain": "passed"}
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_rounds_of_machines_that_move_survive_drop_outs(name):
     aggregator = AGGREGATORS[name]()
-    if name in ("sparse", "drawn"):
-        aggregator = sparse("curious" if name == "sparse" else "lying", neighbours=4, shares=2)
+    if name == "sparse":
+        aggregator = sparse(neighbours=4, shares=2)
     transport = Moving(aggregator, drop_outs=[fl.DropOut(2, KINDS[name]), fl.DropOut(2, "sum")])
     outcome = transport.run(machines(aggregator, 1))
     weights = {k: k + 1 for k in outcome.included}
@@ -132,7 +132,7 @@ def folder(tmp_path_factory):
     return keys(tmp_path_factory.mktemp("keys") / "p384", CLIENTS, "-t", "ecdsa", "-b", "384")
 
 
-@pytest.mark.parametrize("name", ["masked", "drawn"])
+@pytest.mark.parametrize("name", ["masked", "sparse"])
 def test_a_round_is_signed_with_keys_of_a_folder(folder, name):
     aggregator = AGGREGATORS[name]()
     aggregator.identify(KeyFolder(folder))

@@ -188,7 +188,7 @@ OTHERS = {
     ),
     "aggregator.graph": (
         {"aggregator": fl.MaskedAggregator()},
-        {"aggregator": fl.MaskedAggregator(graph=fl.SparseGraph(against="curious"))},
+        {"aggregator": fl.MaskedAggregator(graph=fl.SparseGraph())},
     ),
     "aggregator.lanes": (
         {"aggregator": fl.MaskedAggregator(fixed_point=GRID), "weighting": "equal"},

@@ -28,7 +28,7 @@ from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, VICTIM, COLLUDER = 7, 0, 6
 FIXED = fl.FixedPoint(frac_bits=24)
-SPARSE, DRAWN = (Small(against=server, shares=2, corrupt=0.0) for server in ("curious", "lying"))
+SPARSE = Small(shares=2, corrupt=0.0)
 """Graphs in which a client has four neighbours, of whom two can replace it."""
 UNIT = 2.0**-18
 """A value counts as read if it is this close: the fixed point and single precision are closer."""
@@ -38,7 +38,6 @@ AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
     "masked": lambda: fl.MaskedAggregator(fixed_point=FIXED),
     "sparse": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=SPARSE),
-    "drawn": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(
         fixed_point=FIXED, key_bits=512, insecure_small_key=True
     ),

@@ -17,9 +17,7 @@ from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, SIZE = 5, 6
 FIXED = fl.FixedPoint(frac_bits=16)
-SPARSE, DRAWN = (
-    Small(against=server, neighbours=2, shares=2, corrupt=0.0) for server in ("curious", "lying")
-)
+SPARSE = Small(neighbours=2, shares=2, corrupt=0.0)
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
@@ -27,7 +25,6 @@ AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "chains": lambda: fl.ChainAggregator(FIXED, chains=2, edges=1),
     "masked": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED),
     "sparse": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=SPARSE),
-    "drawn": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True),
     "hidden": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True, hide_model=True),
 }

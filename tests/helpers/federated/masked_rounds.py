@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import fl
-from fl.masked.sparse.degrees import Against, Degree
+from fl.masked.sparse.degrees import Degree
 
 SMALL = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 
@@ -27,9 +27,9 @@ class Small(fl.SparseGraph):
         return Degree(neighbours=min(self.neighbours, clients - 1), needed=self.shares)
 
 
-def sparse(against: Against, neighbours: int = 4, shares: int = 3) -> fl.MaskedAggregator:
+def sparse(neighbours: int = 4, shares: int = 3) -> fl.MaskedAggregator:
     """Returns an aggregator that needs more than half of the clients, on a small sparse graph."""
-    graph = Small(against=against, neighbours=neighbours, shares=shares, corrupt=0.0)
+    graph = Small(neighbours=neighbours, shares=shares, corrupt=0.0)
     return fl.MaskedAggregator(threshold=0.5, fixed_point=SMALL, timeout=7.0, graph=graph)
 
 
