@@ -22,7 +22,6 @@ from benchmarks.accuracy.runs import (
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
 from benchmarks.tables import Table
 from extensions.network.passes import Parameters
-from extensions.network.spec import ModelSpec
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
@@ -64,7 +63,7 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
     own = replace(config, parties=1, steps=LOCAL_STEPS, lr=config.lr / len(parts))
     records = [checked_records(part.train_x, part.train_y, own) for part in parts]
     shares = np.array([len(each) for each in records]) / sum(map(len, records))
-    spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes)
+    spec = config.spec(records[0].features.shape[1], whole=True)
     common: Parameters = [
         (encode(w, config.frac_bits), encode(b, config.frac_bits))
         for w, b in spec.initial_parameters()

@@ -19,8 +19,8 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.optimizer import State, whole_network_of
-from extensions.protocols.sums.ways import way_of
+from extensions.protocols.optimizer import State
+from extensions.protocols.sums.ways import agreed
 from extensions.protocols.sums.whitening import whitened
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -101,8 +101,7 @@ def train(
     own = own_of(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
-    way = way_of(config)
-    records = pea.agreed(host, config, own, {}, way)
+    records, way = agreed(host, config, own, {})
     own, records, whitening = whitened(host, config, own, records, pea.Keep(host))
     test_x = np.concatenate([part.test_x for part in parts])
     if whitening is not None:
@@ -114,7 +113,7 @@ def train(
         watch,
         lambda model: accuracy(config, host.ring, model, test),
     )
-    model, ledger = pea.train(host, config, own, records, watching.resume(), watching, way)
+    model, ledger = pea.train(host, config, own, records, way, watching.resume(), watching)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,
@@ -127,7 +126,7 @@ def accuracy(
 ) -> float:
     """Returns the share of the held-out records, features and one-hot labels, that are right."""
     x, y = held_out
-    logits = forward(ring, whole_network_of(config, x.shape[1]), parameters, x).logits
+    logits = forward(ring, config.network(x.shape[1], whole=True), parameters, x).logits
     return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
 
 

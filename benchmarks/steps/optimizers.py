@@ -20,7 +20,8 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
-from extensions.protocols.optimizer import State, network_of
+from extensions.protocols.optimizer import State
+from extensions.protocols.step import Step
 from extensions.ring.clear import ClearRing
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
@@ -63,7 +64,7 @@ class Curve(pea.Keep):
 def accuracy(config: TrainConfig, model: Parameters, tried: OwnRecords) -> float:
     """Returns which part of records a model in the clear gets right, in per cent."""
     ring = ClearRing(config.frac_bits)
-    network = network_of(config, tried.features.shape[1])
+    network = config.network(tried.features.shape[1])
     logits = forward(ring, network, model, tried.features).logits
     right = np.argmax(logits, axis=1) == np.argmax(tried.labels, axis=1)
     return 100 * float(right.mean())
@@ -78,7 +79,8 @@ def curve(config: TrainConfig, split: Split) -> list[float]:
     words = pea.public_start(config, records[0].features.shape[1])
     begun = State.begin(host, config, host.restore([words]))
     found = Curve(host, config, checked_records(split.test_x, split.test_y, config))
-    pea.descend(host, config, announce(host.exchange, records, {}), begun, Ledger(), found)
+    known = announce(host.exchange, records, {})
+    pea.descend(Step.of(config, known), host, known, begun, Ledger(), found)
     return found.accuracies
 
 

@@ -95,33 +95,33 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         ArgumentError: of `announced` and of `Step.of`; or a provider whose tuples take rounds.
     """
     records = announced(config, sizes, features)
-    Step.of(config, records)
+    step = Step.of(config, records)
     crypten.init()
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     try:
-        return step_cost(config, records)
+        return step_cost(step, records)
     finally:
         crypten.uninit()
 
 
-def step_cost(config: TrainConfig, records: Announced) -> StepForecast:
+def step_cost(step: Step, records: Announced) -> StepForecast:
     """Returns the same, in a party that has joined a computation or is alone; local.
 
     A step of all rows opens as much as follows from two of few rows: words are a multiple of the
     rows but for what depends on the model alone, since `_UNIT` rows fill whole words of bits.
 
     Args:
-        config: resolved settings.
+        step: of the run.
         records: of which the sizes are known.
 
     Raises:
-        ArgumentError: of `Step.of`; or a provider whose tuples take rounds.
+        ArgumentError: a provider whose tuples take rounds.
     """
+    config = step.config
     rows = sum(records.rows(config)) // records.pieces(config)
     units = max(1, _AT_ONCE // (_UNIT * records.features))
     small = min(rows, rows % _UNIT + _UNIT * units)
-    step = Step.of(config, records)
     if not step.network.is_dense:
         small = rows
     first = _computed(step, records, small)

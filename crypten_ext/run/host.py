@@ -45,7 +45,7 @@ class CrypTenHost(Host):
     Args:
         frac_bits: fractional bits.
         noise: source of this party's sampling and noise.
-        step_cost: returns what a step takes of a run with these records, for `foretell`.
+        step_cost: returns what a step takes on a sample of these records, for `foretell`.
     """
 
     software = SOFTWARE
@@ -72,7 +72,7 @@ class CrypTenHost(Host):
         """Times the connections, by some rounds of zeros."""
         self._pace = timed(self)
 
-    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Has told at once what a step will take.
 
         Raises:
@@ -81,8 +81,8 @@ class CrypTenHost(Host):
         if self._pace is None or self._step_cost is None:
             return
         hidden = config.hidden
-        step = self._step_cost(config, records) if hidden else openly(config, records.features)
-        tell(step, self._pace)
+        each = self._step_cost(step, records) if hidden else openly(config, records.features)
+        tell(each, self._pace)
 
     def begin(self, run: str) -> None:
         """The dealer, if there is one, deals for this run and no other; traffic counts from here.

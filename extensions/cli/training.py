@@ -92,7 +92,7 @@ def train(
     named, note = extraction.chosen(sources[0].split.train_x, linear=linear, hidden=config.hidden)
     settings = config_of(run, schedule, named, **known)
     if extraction.features is None:
-        settings = replace(settings, chosen=(*settings.chosen, "features"))
+        settings = settings.derived(chosen=(*settings.chosen, "features"))
     sizes = [source.split.drawn for source in sources]
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class ModelSpec:
             raise ArgumentError("widths", self.widths, allowed, code="range")
 
     @classmethod
+    @lru_cache(maxsize=64)
     def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":
         """Returns the model that the text names.
 

@@ -394,7 +394,7 @@ class StepPlan(Noise):
                 f"They may move by {moved:.4g}. Lower it, raise max_weight_norm, or train less.",
             )
 
-    @property
+    @functools.cached_property
     def step_ratio(self) -> tuple[int, int]:
         """(K, m) with K / 2^m nearest to learning_rate / expected_batch_size, K of 10 bits."""
         mantissa, exponent = math.frexp(self.learning_rate / self.expected_batch_size)

@@ -180,12 +180,13 @@ class Host(Protocol):
         """Finds how fast parties are, for `foretell`; nothing is shared. All call it at once."""
         return
 
-    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Has somebody told what a step will take, before any record is shared; or nobody.
 
         Args:
             config: of the run.
             records: of which all parties know the sizes (`extensions.protocols.announcement`).
+            step: that it makes (`extensions.protocols.step`), if any.
             tell: is called once, where it can be known.
         """
         return

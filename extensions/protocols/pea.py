@@ -10,7 +10,6 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.network.layers import parameter_norm
 from extensions.network.passes import Parameters
-from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
@@ -26,7 +25,7 @@ from extensions.protocols.initialization import (
     misses,
     number_of_candidates,
 )
-from extensions.protocols.optimizer import TOTAL, State, network_of
+from extensions.protocols.optimizer import TOTAL, State
 from extensions.protocols.settings import TRAINING, Training, account
 from extensions.protocols.step import Step
 from extensions.ring.fixed_point import Integers, encode
@@ -100,14 +99,27 @@ class Keep:
         return
 
 
+@dataclass(frozen=True)
+class Way:
+    """One way from the start to the trained model, of a run whose bounds are proven.
+
+    Attributes:
+        step: which it makes; None if it makes none.
+        descend: returns the model that it ends with; takes the account, and is followed.
+    """
+
+    step: Step | None
+    descend: Callable[[Host, Announced, State, Ledger, Keep], Parameters]
+
+
 def train(
     host: Host,
     config: Training,
     own: Own,
     records: Announced,
+    way: Way,
     begun: Begun,
     keep: Keep,
-    way: "Way | None" = None,
 ) -> tuple[Parameters, Ledger]:
     """Returns shares of the trained model, and the account of what it cost the records.
 
@@ -115,17 +127,17 @@ def train(
         host: whose parties own the records.
         config: equal at all parties.
         own: of this program's owners.
-        records: on which all parties have `agreed` (5.1).
+        records: on which all parties have agreed (5.1).
+        way: from the start to the trained model.
         begun: model and account of a run that goes on; None for a new run.
         keep: follows the run.
-        way: from the start to the trained model; by default `descend`.
 
     Guarantees:
         Nothing is opened. The model is differentially private for every record, as the ledger
         composes local models and joint steps.
 
     Cost:
-        That of `start`, and that of `descend`.
+        That of `start`, and that of the way.
 
     Source:
         Ruan et al., S&P 2023, Protocol 5.
@@ -135,15 +147,14 @@ def train(
         in private, and shares that, padded to a public number of rows.
 
     Raises:
-        ArgumentError: of `start` and of `descend`.
+        ArgumentError: of `start`.
     """
     if begun is None:
         model, ledger = start(host, config, own, records)  # 5.2
         begun = State.begin(host, config, model), ledger
         keep(0, *begun)
     state, ledger = begun
-    way = way or HIDDEN
-    model = way.descend(host, config, records, state, ledger, keep)  # 5.3, 5.4
+    model = way.descend(host, records, state, ledger, keep)  # 5.3, 5.4
     return _of_all_classes(host, config, model), ledger
 
 
@@ -155,33 +166,6 @@ def _of_all_classes(host: Host, config: Training, model: Parameters) -> Paramete
     if model[-1][1].shape[0] == config.classes:
         return model
     return host.with_both_classes(model)
-
-
-def agreed(
-    host: Host,
-    config: Training,
-    own: Own,
-    facts: Mapping[str, Any],
-    way: "Way | None" = None,
-) -> Announced:
-    """Returns the records, once all parties have such that fit, and steps with proven bounds.
-
-    Args:
-        host: whose parties own the records.
-        config: equal at all parties.
-        own: of this program's owners.
-        facts: everything public of the run that must be equal at all parties.
-        way: as in `train`.
-
-    Cost:
-        One round.
-
-    Raises:
-        ArgumentError: in every party, where records, settings or steps do not fit.
-    """
-    records = announce(host.exchange, own.train, facts, own.problem)
-    (way or HIDDEN).check(config, records)
-    return records
 
 
 def start(host: Host, config: Training, own: Own, records: Announced) -> tuple[Parameters, Ledger]:
@@ -241,7 +225,7 @@ def _chosen(
         records: that they were trained on.
         tried: on which candidates are compared.
     """
-    ring, network, sizes = host.ring, network_of(config, records.features), records.sizes
+    ring, network, sizes = host.ring, config.network(records.features), records.sizes
     assert config.strategy is not None
     of, weighting = config.strategy, config.init_weighting
 
@@ -260,13 +244,13 @@ def _chosen(
 
 
 def descend(
-    host: Host, config: Training, records: Announced, state: State, ledger: Ledger, keep: Keep
+    step: Step, host: Host, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
-    """Returns the model after all steps of secure DPSGD.
+    """Returns the model after all steps of secure DPSGD; nobody sees it.
 
     Args:
+        step: equal at all parties.
         host: whose parties own the records.
-        config: equal at all parties.
         records: of all parties.
         state: that steps go on from.
         ledger: takes what they cost.
@@ -281,11 +265,8 @@ def descend(
         whose rounds are those of `adam_step`. Rows may be computed in several pieces, one after the
         other, whose clipped sums add up before the noise: memory is that of one, and rounds are
         those of all.
-
-    Raises:
-        ArgumentError: steps for which the bounds are not proven.
     """
-    step = Step.of(config, records)
+    config = step.config
     compiled, parts = host.compile(step.sampled(host, records)), state.parts
     keep.begin(records)
     steps, network = keep.steps(config), step.network
@@ -301,34 +282,13 @@ def descend(
     return State.of(finish(state.parts), config).model
 
 
-Descent = Callable[[Host, Training, Announced, State, Ledger, Keep], Parameters]
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way from the start to the trained model.
-
-    Attributes:
-        check: returns only if a run's bounds are proven; else it raises ArgumentError.
-        descend: makes the steps, and returns the model that they end with.
-    """
-
-    check: Callable[[Training, Announced], object]
-    descend: Descent
-
-
-HIDDEN = Way(Step.of, descend)
-"""Protocol 5: nobody sees the model."""
-
-
 def public_start(config: Training, features: int) -> list[Integers]:
     """Returns each weight and bias of the public start in turn.
 
     Raises:
         ArgumentError: a hidden model starts from a layer beyond its part of the bound.
     """
-    spec = ModelSpec.parse(config.model, features, config.outputs)
-    pairs = spec.initial_parameters(config.public_init)
+    pairs = config.spec(features).initial_parameters(config.public_init)
     if config.private and len(pairs) > 1:
         bound = config.max_weight_norm
         most = INITIAL_WEIGHT_SHARE * bound

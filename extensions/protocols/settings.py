@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from extensions.errors import ArgumentError
+from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.network.models.own_layers import named
 from extensions.network.models.start_file import kept
-from extensions.network.spec import Start
+from extensions.network.spec import ModelSpec, Start
 from extensions.options import Option
 from extensions.privacy.accounting import CALIBRATIONS, Ledger, Neighbours
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
@@ -116,6 +118,20 @@ class Model:
         """The bits b of the bias's input 2^-b; None for no bias."""
         return 1 - math.frexp(self.bias_scale)[1] if self.bias_scale else None
 
+    def spec(self, features: int = 1, *, whole: bool = False) -> ModelSpec:
+        """Returns the model for records with so many features.
+
+        Args:
+            features: of a record.
+            whole: with an output of each class, as it comes of a run; else as it is in training.
+        """
+        outputs = self.classes if whole else self.outputs
+        return ModelSpec.parse(self.model, features, outputs, self.loss)
+
+    def network(self, features: int, *, whole: bool = False) -> Network:
+        """Returns the public facts about `spec`; where no bias is trained, it is of zeros."""
+        return self.spec(features, whole=whole).network.with_bias_bits(self.bias_bits)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
@@ -181,7 +197,7 @@ class Descent:
     @property
     def hidden(self) -> bool:
         """Whether nobody sees a model before the end, and records are shared."""
-        return is_hidden(self.open, self.method)
+        return self.open == "never" and self.method == "pea"
 
     @property
     def local_steps(self) -> int:
@@ -255,6 +271,12 @@ class Training(Model, Descent, Privacy, Sampling):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    def derived(self, **settings: Any) -> Self:
+        """Returns them with others that follow from checked ones, and are not checked again."""
+        other = copy(self)
+        vars(other).update(settings)
+        return other
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptTraining(Training):
@@ -289,11 +311,6 @@ class ScriptTraining(Training):
     def least_root(self) -> float:
         """`eps`."""
         return self.eps
-
-
-def is_hidden(open: Opening, method: Method) -> bool:
-    """Whether nobody sees a model before the end of a run, and owners share their records."""
-    return open == "never" and method == "pea"
 
 
 def account(

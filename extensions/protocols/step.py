@@ -25,16 +25,9 @@ from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import with_largest_rate
 from extensions.protocols.host import Batch, Host, Placed
-from extensions.protocols.optimizer import (
-    Mean,
-    State,
-    largest_weight,
-    multipliers,
-    network_of,
-    plan_of,
-)
+from extensions.protocols.optimizer import Mean, State, largest_weight, multipliers, rule_of
 from extensions.protocols.settings import Training
-from extensions.protocols.updates import UpdateRule, rule_for
+from extensions.protocols.updates import UpdateRule
 from extensions.ring.interface import Ring
 
 
@@ -63,14 +56,13 @@ class Step:
                 rate for which they are.
         """
         expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
-        network = network_of(config, records.features)
+        network = config.network(records.features)
         rows = sum(records.rows(config))
 
         def made(lr: float) -> tuple[UpdateRule, Mean]:
-            plan = plan_of(config, network, rows, expected, lr)
-            largest = largest_weight(config, network, plan)
-            mean = Mean.over(config.average, config.steps, plan.frac_bits, largest)
-            return rule_for(config).of(config, plan), mean
+            rule = rule_of(config, network, rows, expected, lr)
+            largest = largest_weight(config, network, rule)
+            return rule, Mean.over(config.average, config.steps, config.frac_bits, largest)
 
         return cls(config, network, *with_largest_rate(config.lr, made))
 

@@ -56,7 +56,7 @@ class ClearHost(Host):
         self.noise = source
         self.ranks = range(owners)
 
-    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Has told that nothing is sent."""
         tell(StepForecast(0, 0), usual())
 

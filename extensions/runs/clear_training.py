@@ -1,7 +1,6 @@
 """Plaintext training with the arithmetic, sampling and noise of a secure run: the comparison."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +48,6 @@ def train(
         coins=None if seeded is None else seeded.rounding(),
     )
     shown = config.hidden and config.evaluate == "mpc"
-    opened = replace(config, evaluate="opened") if shown else config
+    opened = config.derived(evaluate="opened") if shown else config
     report = run(host, opened, parts, progress, RunOptions(checkpoints=options, ledgers=ledgers))
     return {**report, "opened": ["everything: this backend is plaintext"]}

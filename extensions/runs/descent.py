@@ -10,6 +10,7 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
 from extensions.protocols.optimizer import State
+from extensions.protocols.step import Step
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
@@ -38,4 +39,5 @@ def descend(
     )
     own = announce(host.exchange, records, {})
     begun = State.begin(host, config, parameters)
-    return pea.descend(host, config, own, begun, Ledger(), pea.Keep(host))
+    step = Step.of(config, own)
+    return pea.descend(step, host, own, begun, Ledger(), pea.Keep(host))

@@ -24,6 +24,7 @@ from extensions.protocols.host import (
 )
 from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Training
+from extensions.protocols.step import Step
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import AllCheckpoints, PartyCheckpoints, claim_opening
@@ -80,24 +81,25 @@ class Following(pea.Keep):
         """Whether there is something from which the run can go on."""
         return False
 
-    def foretell(self, records: Announced, held_out: int) -> None:
+    def foretell(self, records: Announced, held_out: int, step: Step | None) -> None:
         """Shows what the run will take, if its host can tell; whatever fails, the run goes on.
 
         Args:
             records: on which all parties have agreed.
             held_out: number of held-out records of this program's owners; others have as many.
+            step: that it makes, if any.
         """
         config, owners = self._config, max(1, len(self._host.ranks))
 
-        def tell(step: StepForecast, pace: Pace) -> None:
+        def tell(each: StepForecast, pace: Pace) -> None:
             left = len(self.steps(config))
             all_held_out = held_out * config.parties // owners
             begun = bool(self.sizes)
-            run = run_of(config, records, all_held_out, step, pace, left, whitened=begun)
+            run = run_of(config, records, all_held_out, each, pace, left, whitened=begun)
             self._show(0, Traffic(0, [Carried()]), ahead=run._asdict())
 
         with suppress(PeaError):
-            self._host.foretell(config, records, tell)
+            self._host.foretell(config, records, step, tell)
 
     def begin(self, records: Announced) -> None:
         """Takes note of the records, and of which part of the steps' rows is padding."""

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.network.layers import parameter_norm
-from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
@@ -90,7 +89,7 @@ def train_locally(
     settings = local_settings(config)
     if steps is not None:
         settings = replace(settings, steps=min(steps, settings.steps))
-    spec = ModelSpec.parse(config.model, own.features.shape[1], config.outputs)
+    spec = config.spec(own.features.shape[1])
     f = config.frac_bits
     start = [(encode(w, f), encode(b, f)) for w, b in spec.initial_parameters()]
     streams = _OwnStreams(source, owner)

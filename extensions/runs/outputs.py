@@ -22,7 +22,6 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Batch, Host, SumOf, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
-from extensions.protocols.optimizer import whole_network_of
 from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitening import TITLE as WHITENING
@@ -138,7 +137,7 @@ class Outputs:
         self._host = host
         self._config = config
         self._held_out = held_out
-        self._network = whole_network_of(config, held_out.features)
+        self._network = config.network(held_out.features, whole=True)
         layers = self._network.layers
         shown = config.evaluate == "opened" or not config.hidden
         self._model = [*named([None] * 2 * layers)] if shown else []

@@ -18,7 +18,7 @@ from extensions.protocols import pea
 from extensions.protocols.agreement import Exchange, check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
-from extensions.protocols.sums.ways import way_of
+from extensions.protocols.sums.ways import agreed
 from extensions.protocols.sums.whitening import Whitening, whitened
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
@@ -186,7 +186,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
     manifest = stated_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    pea.agreed(host, config, own, manifest.everything, way_of(config))
+    agreed(host, config, own, manifest.everything)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
@@ -226,12 +226,11 @@ def _run(
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    way = way_of(config)
-    records = pea.agreed(host, config, own, keep.facts, way)
+    records, way = agreed(host, config, own, keep.facts)
     begun = keep.resume()
-    keep.foretell(records, sum(map(len, own.held_out)))
+    keep.foretell(records, sum(map(len, own.held_out)), way.step)
     own, records, whitening = whitened(host, config, own, records, keep)
-    model, ledger = pea.train(host, config, own, records, begun, keep, way)
+    model, ledger = pea.train(host, config, own, records, way, begun, keep)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = keep.traffic()

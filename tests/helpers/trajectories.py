@@ -22,6 +22,7 @@ from extensions.protocols.host import Host, share_public
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import public_start
 from extensions.protocols.settings import Training
+from extensions.protocols.step import Step
 from extensions.ring.clear import Coins
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
@@ -161,7 +162,8 @@ def trajectory(
     """
     begun = State.begin(host, config, share_public(host, start))
     keep = Opened(host, steps)
-    pea.descend(host, config, announce(host.exchange, records, {}), begun, Ledger(), keep)
+    known = announce(host.exchange, records, {})
+    pea.descend(Step.of(config, known), host, known, begun, Ledger(), keep)
     return keep.models
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from extensions import printing
 from extensions.errors import ArgumentError, ServersLostError
-from extensions.network.spec import ModelSpec
 from extensions.owners.data import read_party_file
 from extensions.protocols.host import Pace, StepForecast
 from extensions.runs.checkpoints import check_files
@@ -171,7 +170,7 @@ def noise_failure(config: TrainConfig, features: int) -> float:
     with quiet_unless_it_fails():
         from tfe_ext.ring import aby3_ring
 
-    parameters = ModelSpec.parse(config.model, features, config.outputs).parameters
+    parameters = config.spec(features).parameters
     return aby3_ring.noise_failure(parameters, config.steps)
 
 

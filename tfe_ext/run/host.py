@@ -69,7 +69,7 @@ class ABY3Host(Host):
         self._traffic = super().traffic()
         self._tell: Tell | None = None
 
-    def foretell(self, config: Any, records: Any, tell: Tell) -> None:
+    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Has told when the step has been traced, which says what it takes, and before it runs."""
         if config.hidden:
             self._tell = tell

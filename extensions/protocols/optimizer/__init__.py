@@ -1,11 +1,6 @@
 """What a run makes of the steps' updates: rates that fall, plans, a state, a mean of iterates."""
 
-from extensions.protocols.optimizer.plans import (
-    largest_weight,
-    network_of,
-    plan_of,
-    whole_network_of,
-)
+from extensions.protocols.optimizer.plans import largest_weight, rule_of
 from extensions.protocols.optimizer.schedule import multipliers
 from extensions.protocols.optimizer.state import PREVIOUS, TOTAL, Mean, State, iterates
 
@@ -17,7 +12,5 @@ __all__ = [
     "iterates",
     "largest_weight",
     "multipliers",
-    "network_of",
-    "plan_of",
-    "whole_network_of",
+    "rule_of",
 ]

@@ -6,36 +6,17 @@ from dataclasses import replace
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.layers import parameter_norm
-from extensions.network.spec import ModelSpec
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.initialization import MAX_NORM
 from extensions.protocols.optimizer.schedule import multipliers
 from extensions.protocols.settings import Training
-from extensions.protocols.updates import rule_for
+from extensions.protocols.updates import UpdateRule, rule_for
 
 
-def network_of(config: Training, features: int) -> Network:
-    """Returns the public facts about the model in training, for records with so many features.
-
-    The model has a bias of zeros where none is trained.
-    """
-    return _network(config, features, config.outputs)
-
-
-def whole_network_of(config: Training, features: int) -> Network:
-    """Returns the public facts about the model that comes of a run: an output of each class."""
-    return _network(config, features, config.classes)
-
-
-def _network(config: Training, features: int, outputs: int) -> Network:
-    network = ModelSpec.parse(config.model, features, outputs, config.loss).network
-    return network.with_bias_bits(config.bias_bits)
-
-
-def plan_of(
+def rule_of(
     config: Training, network: Network, rows: int, expected: float, lr: float | None = None
-) -> StepPlan:
-    """Returns the public constants of each step.
+) -> UpdateRule:
+    """Returns what steps make of their sums, with the public constants of each, all of them proven.
 
     Args:
         config: of the run.
@@ -77,18 +58,20 @@ def plan_of(
         parties=config.parties,
         momentum=config.momentum,
     )
+    rule = rule_for(config).of(config, plan)
     if reached:
-        plan = _uncut(config, network, plan)
-    plan.check_moved(_moved(config, plan), config.steps, config.max_weight_norm)
-    return plan
+        rule = rule_for(config).of(config, _uncut(config, network, rule))
+    moved = rule.moved(multipliers(config.lr_schedule, config.steps))
+    rule.plan.check_moved(moved, config.steps, config.max_weight_norm)
+    return rule
 
 
-def _uncut(config: Training, network: Network, plan: StepPlan) -> StepPlan:
+def _uncut(config: Training, network: Network, rule: UpdateRule) -> StepPlan:
     """Returns the plan with bounds of residuals that nothing cuts, as long as weights may get."""
-    bound = largest_weight(config, network, plan)
+    bound = largest_weight(config, network, rule)
     try:
         shapes = network.shapes(max_feature_norm=config.max_feature_norm, max_weight_norm=bound)
-        return replace(plan, layers=shapes)
+        return replace(rule.plan, layers=shapes)
     except ArgumentError as error:
         error.add_note(
             f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not cut "
@@ -98,13 +81,7 @@ def _uncut(config: Training, network: Network, plan: StepPlan) -> StepPlan:
         raise
 
 
-def _moved(config: Training, plan: StepPlan) -> float:
-    """A bound of the norm by which all steps move all weights together."""
-    rule = rule_for(config).of(config, plan)
-    return rule.moved(multipliers(config.lr_schedule, config.steps))
-
-
-def largest_weight(config: Training, network: Network, plan: StepPlan) -> float:
+def largest_weight(config: Training, network: Network, rule: UpdateRule) -> float:
     """Returns a bound of the norm of all weights and biases together, in all steps.
 
     It is that of the start, and what all steps' sums and noise, with their momentum, may add; and
@@ -114,13 +91,13 @@ def largest_weight(config: Training, network: Network, plan: StepPlan) -> float:
     Args:
         config: of the run.
         network: of the model.
-        plan: of its steps.
+        rule: of its steps.
     """
-    widths = network.widths
-    spec = ModelSpec.parse(config.model, widths[0], widths[-1])
-    begin = spec.initial_parameters(config.public_init)
+    begin = config.spec(network.widths[0]).initial_parameters(config.public_init)
     start = math.hypot(*(parameter_norm(*layer) for layer in begin))
+    plan = rule.plan
     if config.strategy is not None:
         start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
     ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
-    return start + _moved(config, plan) * (1 + 2.0**-9) + ulps
+    moved = rule.moved(multipliers(config.lr_schedule, config.steps))
+    return start + moved * (1 + 2.0**-9) + ulps

@@ -1,8 +1,12 @@
-"""How the learning rate falls over the steps of a run; public, and known before it begins."""
+"""What each step of a run counts: its learning rate, and its part of the result; both public."""
 
 import math
 
-from extensions.protocols.settings import RateSchedule
+import numpy as np
+
+from extensions.protocols.optimizer.state import iterates
+from extensions.protocols.settings import RateSchedule, Training
+from extensions.ring.fixed_point import Reals
 
 
 def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
@@ -19,3 +23,17 @@ def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
             return [1.0 - t for t in times]
         case "cosine":
             return [(1.0 + math.cos(math.pi * t)) / 2 for t in times]
+
+
+def response(config: Training) -> Reals:
+    """Returns how far each step's sum moves the result, in units of rate / batch size, (steps,).
+
+    A sum goes into the updates of its own step and, by momentum m, of later ones, so that s steps
+    later it has moved weights by 1 + m + ... + m^s times the rate of its step; the result is the
+    mean of the last iterates.
+    """
+    steps, m = config.steps, config.momentum
+    moved = np.cumsum(m ** np.arange(steps, dtype=np.float64))
+    last = np.arange(steps - iterates(config.average, steps), steps)
+    mean = [moved[last[last >= t] - t].sum() / len(last) for t in range(steps)]
+    return np.array(mean) * multipliers(config.lr_schedule, steps)

@@ -15,7 +15,7 @@ from extensions.protocols.dpsgd import input_bits, paired, parts_of
 from extensions.protocols.host import Host, flat, pairs, share_public
 from extensions.protocols.optimizer import TOTAL, State
 from extensions.protocols.pea import Keep
-from extensions.protocols.settings import TRAINING, Training, account
+from extensions.protocols.settings import TRAINING, account
 from extensions.protocols.step import Step
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.clear import ClearRing
@@ -26,13 +26,13 @@ _AT_ONCE = 1 << 18
 
 
 def descend_openly(
-    host: Host, config: Training, records: Announced, state: State, ledger: Ledger, keep: Keep
+    step: Step, host: Host, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the model after all steps; every iterate is public.
 
     Args:
+        step: equal at all parties.
         host: whose parties own the records.
-        config: equal at all parties.
         records: of which all parties know the sizes.
         state: that steps go on from, which is public: it is opened first.
         ledger: takes the steps.
@@ -52,12 +52,8 @@ def descend_openly(
 
     Source:
         Ruan et al., S&P 2023, Protocol 3, for owners that have their records in the clear.
-
-    Raises:
-        ArgumentError: steps for which the bounds are not proven.
     """
-    step = Step.of(config, records)
-    plan = step.plan
+    config, plan = step.config, step.plan
     ring = ClearRing(plan.frac_bits, parties=plan.parties, rounding="floor")
     sums_of = _owners(host, records, ring, step)
     state = state.like(pairs(host.open(host.summands(state.parts))))

@@ -160,13 +160,13 @@ def check_statistics(config: Training, records: Announced) -> None:
 
 
 def fit(
-    host: Host, config: Training, records: Announced, state: State, ledger: Ledger, keep: Keep
+    config: Training, host: Host, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the linear model of noisy sums over all owners' records; it is public.
 
     Args:
-        host: whose parties own the records.
         config: equal at all parties; with one step, in which all records take part.
+        host: whose parties own the records.
         records: of which all parties know the sizes.
         state: to start from, of which no use is made but by a run that goes on after its end.
         ledger: takes one step.

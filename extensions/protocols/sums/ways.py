@@ -1,17 +1,47 @@
 """From the settings of a run to the way in which it learns."""
 
-from extensions.protocols.pea import HIDDEN, Way
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from extensions.protocols.announcement import Announced, announce
+from extensions.protocols.host import Host
+from extensions.protocols.pea import Own, Way, descend
 from extensions.protocols.settings import Training
 from extensions.protocols.step import Step
 from extensions.protocols.sums.open_steps import descend_openly
 from extensions.protocols.sums.statistics import check_statistics, fit
 
-OPEN = Way(Step.of, descend_openly)
-STATISTICS = Way(check_statistics, fit)
+
+def agreed(
+    host: Host, config: Training, own: Own, facts: Mapping[str, Any]
+) -> tuple[Announced, Way]:
+    """Returns the records, once all parties have such that fit, and how the run learns of them.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        own: of this program's owners.
+        facts: everything public of the run that must be equal at all parties.
+
+    Cost:
+        One round.
+
+    Raises:
+        ArgumentError: in every party, where records, settings or steps do not fit.
+    """
+    records = announce(host.exchange, own.train, facts, own.problem)
+    return records, way_of(config, records)
 
 
-def way_of(config: Training) -> Way:
-    """Returns how a run gets from its start to the trained model."""
+def way_of(config: Training, records: Announced) -> Way:
+    """Returns how a run gets from its start to the trained model, its bounds proven.
+
+    Raises:
+        ArgumentError: they are not.
+    """
     if config.method == "statistics":
-        return STATISTICS
-    return OPEN if config.open == "each-step" else HIDDEN
+        check_statistics(config, records)
+        return Way(None, partial(fit, config))
+    step = Step.of(config, records)
+    return Way(step, partial(descend if config.hidden else descend_openly, step))

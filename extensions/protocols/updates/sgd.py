@@ -48,7 +48,7 @@ class SGDRule:
     def moved(self, rates: Sequence[float]) -> float:
         """Returns a bound of the norm by which steps move all weights, with rates as rounded."""
         first, _ = self.plan.step_ratio
-        return self.plan.moved([self.public(1, rate)[0] / first for rate in rates])
+        return self.plan.moved([max(1, round(first * rate)) / first for rate in rates])
 
     def public(self, number: int, rate: float = 1.0, last: int | None = None) -> list[int]:
         """Returns numerator and exponent of what sums are multiplied by.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extensions.network.spec import ModelSpec
 from extensions.owners.data import Public
 from extensions.privacy.accounting import Answers, Ledger, answers
 from extensions.protocols.host import Host
@@ -113,7 +112,7 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
     ledger = Ledger()
     if config.private and config.insecure_seed is None:
         account_for_start(ledger, config)
-        parameters = ModelSpec.parse(config.model, features, config.outputs).parameters
+        parameters = config.spec(features).parameters
         failure = config.steps * host.noise_failure(parameters) if config.hidden else 0.0
         account(ledger, TRAINING, config, config.steps, failure)
     else:

@@ -8,7 +8,7 @@ from extensions.errors import ArgumentError
 from extensions.network.losses import SQUARED
 from extensions.network.models.start_file import CHOSEN_BY_COUNTS, is_file, owes
 from extensions.network.softmax import SOFTMAX_CLASSES
-from extensions.network.spec import STARTS, ModelSpec
+from extensions.network.spec import STARTS
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, most_norm
 from extensions.protocols.initialization import AVERAGING, STRATEGIES
 from extensions.protocols.settings import MAX_PARTIES
@@ -148,10 +148,6 @@ def _without_optimizer(name: str) -> When:
     return When(lambda c: c.optimizer != name, f"without {{optimizer={name}}}")
 
 
-def _spec(config: Stated) -> ModelSpec:
-    return ModelSpec.parse(config.model, 1, config.classes)
-
-
 ALWAYS = When(lambda _: True)
 PRIVATE = When(lambda c: c.private)
 CRYPTEN = When(lambda c: c.backend == "crypten", "with {backend=crypten}")
@@ -165,8 +161,8 @@ CLASSES = When(lambda c: c.loss not in SQUARED and not OF_SCHEMA.holds(c))
 SOFTMAX = When(lambda c: c.loss == "softmax", "with {loss=softmax}")
 WEIGHTED = When(lambda c: c.class_weights is not None, "with {class_weights}")
 NOT_TWO = When(lambda c: c.classes != 2, "except with two classes")
-IMAGES = When(lambda c: _spec(c).takes_images, "with a model of images")
-DEEP = When(lambda c: _spec(c).starts_randomly(None), "with a model with hidden layers")
+IMAGES = When(lambda c: c.spec(whole=True).takes_images, "with a model of images")
+DEEP = When(lambda c: c.spec(whole=True).starts_randomly(None), "with a model with hidden layers")
 FROM_ZERO = When(lambda c: c.init == "zero")
 FROM_FILE = When(lambda c: is_file(c.init), "with a file for {init}")
 STARTED = When(lambda c: c.init is not None)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.spec import ModelSpec
 from extensions.network.tally import compared
 from extensions.protocols.announcement import Announced, blocks_for
 from extensions.protocols.host import Pace, StepForecast
@@ -132,7 +131,7 @@ def run_of(
     """
     steps = config.steps if steps is None else steps
     features, parties = records.features, config.parties
-    parameters = ModelSpec.parse(config.model, features, config.outputs).parameters
+    parameters = config.spec(features).parameters
     rows, largest = sum(records.rows(config)), max(records.rows(config))
     clear = 0.0
     if not config.hidden:
@@ -169,7 +168,7 @@ def openly(config: TrainConfig, features: int) -> StepForecast:
         config: of a run that is not hidden.
         features: of a record.
     """
-    words = ModelSpec.parse(config.model, features, config.outputs).parameters
+    words = config.spec(features).parameters
     if config.method == "statistics":
         words = features * (features + 1) // 2 + features * config.classes
     return StepForecast(1, opened_bytes(words, config.parties), None, 1 + (words > MANY))
@@ -215,7 +214,7 @@ def _judging(
     """Seconds in which predictions on held-out records are counted."""
     if config.evaluate == "none" or not held_out:
         return 0.0
-    parameters = ModelSpec.parse(config.model, records.features, config.outputs).parameters
+    parameters = config.spec(records.features).parameters
     if not config.hidden or not step.rounds:
         own = -(-held_out // config.parties) if config.hidden else held_out
         return pace.work * _in_clear(own, parameters, config) + 4 * pace.trip

@@ -1,9 +1,8 @@
 """The settings of one training run, checked before anything starts, and its noise."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import check_target
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.protocols.settings import SHARE
@@ -29,7 +28,7 @@ class TrainConfig(Stated):
         object.__setattr__(self, "chosen", tuple(self.chosen))  # JSON has lists
         super().__post_init__()
         check_offered(HOSTS, "backend", self.backend)
-        ModelSpec.parse(self.model, 1, self.classes)  # refuses unknown models
+        self.spec(whole=True)  # refuses unknown models
         check_rules(self)
         for name, asked in (("epsilon", self.private), ("epsilon_init", self.strategy)):
             if self.private and asked and (epsilon := getattr(self, name)) is not None:
@@ -86,23 +85,24 @@ class TrainConfig(Stated):
         target = Target(delta=self.delta, neighbours=self.neighbours, calibration=self.calibration)
         found, overflow = plan(tuple(phases.values()), target)
         noises = dict(zip(phases, found, strict=True))
-        return replace(
-            self,
+        config = self.derived(
             noise_multiplier=noises["joint"],
             noise_multiplier_init=noises.get("init"),
             noise_multiplier_whiten=noises.get("whiten"),
             overflow_probability=overflow,
             settled=True,
         )
+        check_noise(config)
+        return config
 
     def _chosen(self, noise_failure: float, records: int | None) -> "TrainConfig":
         """Returns the config with the settings that nobody gave, and its noise."""
         assert records is not None, "settings that nobody gave follow from numbers of records"
-        config = replace(with_usual(self, records), chosen=(), epochs=None)
-        config = config.resolved(noise_failure)
+        config = with_usual(self, records).resolved(noise_failure)
+        lr = config.lr
         if "lr" in self.chosen and follows_noise(self):
-            config = replace(config, lr=rate_of(config, records))
-        return replace(config, chosen=self.chosen, epochs=self.epochs, settled=True)
+            lr = rate_of(config, records)
+        return config.derived(lr=lr, chosen=self.chosen, epochs=self.epochs, settled=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

@@ -1,6 +1,6 @@
 """A run's manifest: everything public of it, in one statement that all parties compare.
 
-It is compared before anything is shared (`extensions.protocols.pea.agreed`; where parties are
+It is compared before anything is shared (`extensions.protocols.sums.ways.agreed`; where parties are
 started one by one also where they meet, before their host is set up), and whatever differs is named
 at every party, with whose and both values. Its digest names the run to whoever deals, and is kept
 with report, checkpoints, prepared tuples and model. Functions of one's own and weights are stated

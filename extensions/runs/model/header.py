@@ -225,7 +225,7 @@ def header_of(
         features: number of a record's features.
         whitening: of them, or None.
     """
-    spec = ModelSpec.parse(config.model, features, config.classes, config.loss)
+    spec = config.spec(features, whole=True)
     settings = config.to_dict()
     return Header(
         spec=spec,

@@ -10,7 +10,7 @@ from extensions.privacy.sampling import OwnRecords, capacity, check_records, dra
 from extensions.privacy.units import by_unit
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import clipped_sums
-from extensions.protocols.optimizer import network_of, plan_of
+from extensions.protocols.optimizer import rule_of
 from extensions.protocols.settings import account
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
@@ -102,11 +102,11 @@ def test_what_overflows_is_a_whole_person():
 def clipped(own: OwnRecords, config: TrainConfig) -> np.ndarray:
     """Returns the clipped sum over all records of a model with large weights."""
     ring = ClearRing(BITS, parties=1, rounding="extreme")
-    network = network_of(config, 4)
+    network = config.network(4)
     rows = draw_rows(own, party=0, sample_rate=1.0, rows=len(own.features), source=SystemSource())
     weight = encode(np.array([[9.0, -7, 5, 3], [-4, 8, -6, 2]]), BITS)
     trace = forward(ring, network, [(weight, encode(np.array([0.5, -0.5]), BITS))], rows.x)
-    plan = plan_of(config, network, len(rows.x), len(own))
+    plan = rule_of(config, network, len(rows.x), len(own)).plan
     layers = trace.backward(rows.y, rows.squared_norms)
     ((weights, biases),) = clipped_sums(ring, layers, plan, rows.padding)
     return decode(np.concatenate([weights.reshape(-1), biases]), BITS + plan.factor_bits)
@@ -140,7 +140,7 @@ def test_a_person_moves_the_clipped_sum_by_at_most_the_bound():
 def test_noise_is_that_of_a_person(k):
     """The ledger's noise multiplier is over C; rows are clipped to C / k, so that k is made up."""
     config = TrainConfig(**CONFIG.to_dict() | {"rows_per_unit": k})
-    plan = plan_of(config, network_of(config, 4), 12, 4.0)
+    plan = rule_of(config, config.network(4), 12, 4.0).plan
     assert plan.max_grad_norm * k == pytest.approx(0.6)
     assert plan.sigma == pytest.approx(1.5 * 0.6 * (1 + plan.eta))
     ledger = Ledger()

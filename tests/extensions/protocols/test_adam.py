@@ -12,7 +12,7 @@ from extensions.network.layers import LayerShape
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import network_of, plan_of
+from extensions.protocols.optimizer import rule_of
 from extensions.protocols.settings import ScriptTraining
 from extensions.protocols.updates.adam import EPS, AdamPlan, Betas, Moments, adam_step
 from extensions.ring.clear import ClearRing, Rounding
@@ -194,7 +194,7 @@ def test_epsilon_is_that_of_the_sums():
     ledgers = []
     for optimizer in ("sgd", "adam"):
         config = replace(CONFIG, noise_multiplier=1.0, optimizer=optimizer, lr=0.1)
-        plan_of(config, network_of(config, FEATURES), 40, 20.0)
+        rule_of(config, config.network(FEATURES), 40, 20.0)
         ledger = Ledger()
         ledger.record("training", noise_multiplier=1.0, sample_rate=1.0, steps=config.steps)
         ledgers.append(ledger.get_epsilon(1e-5))
@@ -235,4 +235,4 @@ def test_settings_of_a_run_that_do_not_fit_are_refused(changes: dict[str, Any]):
 def test_hidden_weights_keep_to_their_bound():
     config = replace(CONFIG, model="mlp:8", noise_multiplier=1.0, optimizer="adam", lr=0.5)
     with refused("learning_rate", "value", value=0.5):
-        plan_of(replace(config, steps=500), network_of(config, FEATURES), 40, 20.0)
+        rule_of(replace(config, steps=500), config.network(FEATURES), 40, 20.0)

@@ -22,8 +22,7 @@ from extensions.protocols.optimizer import (
     iterates,
     largest_weight,
     multipliers,
-    network_of,
-    plan_of,
+    rule_of,
 )
 from extensions.protocols.updates import SGDRule
 from extensions.ring.clear import ClearRing
@@ -264,9 +263,9 @@ def test_an_input_of_biases_that_is_no_power_of_two_is_refused(scale):
 
 
 def plans(config: TrainConfig, rows: int = ROWS) -> tuple[Any, float]:
-    network = network_of(config, FEATURES)
-    plan = plan_of(config, network, rows, float(ROWS))
-    return plan, largest_weight(config, network, plan)
+    network = config.network(FEATURES)
+    rule = rule_of(config, network, rows, float(ROWS))
+    return rule.plan, largest_weight(config, network, rule)
 
 
 @pytest.mark.parametrize("changes", [{}, ALL, {"momentum": 0.9}, {"bias_scale": 0.25}], ids=str)

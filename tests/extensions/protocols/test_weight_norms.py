@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from extensions.protocols.optimizer import network_of, plan_of
+from extensions.protocols.optimizer import rule_of
 from extensions.runs.config import TrainConfig
 from tests.helpers.refused import refused
 
@@ -25,7 +25,7 @@ CONFIG = TrainConfig(
 
 
 def plan(config):
-    return plan_of(config, network_of(config, FEATURES), 2100, 1800.0)
+    return rule_of(config, config.network(FEATURES), 2100, 1800.0).plan
 
 
 @pytest.mark.parametrize("model", ["cnn", "lenet", "mlp:64,32"])

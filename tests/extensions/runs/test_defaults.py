@@ -9,7 +9,7 @@ import pytest
 from extensions.owners.data import Split
 from extensions.owners.features import usual as usual_features
 from extensions.protocols.announcement import Announced
-from extensions.protocols.optimizer.response import response
+from extensions.protocols.optimizer.schedule import response
 from extensions.protocols.step import Step
 from extensions.runs.clear_training import train
 from extensions.runs.config import CHOSEN, TrainConfig

@@ -14,7 +14,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.noise import NoiseSplit, noise_without, party_variance
-from extensions.protocols.optimizer import network_of, plan_of
+from extensions.protocols.optimizer import rule_of
 from extensions.protocols.settings import TRAINING, account
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
@@ -166,7 +166,7 @@ def test_a_run_draws_the_summands_that_its_settings_ask_for(
     """In every step, and in a count, to which the dealer adds nothing."""
     config, source = settings_of_seven(**changes), Scales()
     host = ClearHost(config.frac_bits, parties=7, owners=7, source=source)
-    plan = plan_of(config, network_of(config, 3), 20, 10.0)
+    plan = rule_of(config, config.network(3), 20, 10.0).plan
     layer = LayerGradient(
         inputs=np.zeros((20, 3), dtype=np.int64),
         deltas=np.zeros((20, 2), dtype=np.int64),

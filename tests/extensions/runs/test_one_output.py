@@ -11,7 +11,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
 from extensions.protocols.step import Step
-from extensions.protocols.sums.ways import way_of
+from extensions.protocols.sums.ways import agreed
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
@@ -136,9 +136,8 @@ def test_hosts_make_the_other_output_in_shares(parts, host):
     else:
         made = ToyHost(20, parties=3, source=source)
     own = pea.Own(records, records, None, lambda *_: [], lambda _: None)
-    way = way_of(config)
-    known = pea.agreed(made, config, own, {}, way)
-    model, _ = pea.train(made, config, own, known, None, pea.Keep(made), way)
+    known, way = agreed(made, config, own, {})
+    model, _ = pea.train(made, config, own, known, way, None, pea.Keep(made))
     weight, bias = made.open(made.summands(model))
     for part in (weight, bias):
         assert part.shape[0] == 2

@@ -13,6 +13,7 @@ from crypten_ext import in_pieces, nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
 from crypten_ext.run import foreseen_host
+from extensions.protocols.step import Step
 from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
 from tests.helpers.party_tasks.images import Sum
@@ -129,7 +130,8 @@ def of_few_rows(context: Context, settings: dict[str, Any], sizes: list[int]) ->
     with session(), pytest.MonkeyPatch.context() as patch:
         config = TrainConfig(**settings)
         records = announced(config, sizes, FEATURES)
-        few = foreseen_host.step_cost(config, records)
+        step = Step.of(config, records)
+        few = foreseen_host.step_cost(step, records)
         patch.setattr(foreseen_host, "_AT_ONCE", sum(sizes) * FEATURES * 2)
-        whole = foreseen_host.step_cost(config, records)
+        whole = foreseen_host.step_cost(step, records)
         return [[each.rounds, each.bytes or 0, each.trips] for each in (few, whole)]

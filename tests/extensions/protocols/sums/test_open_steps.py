@@ -97,7 +97,8 @@ def trained(
     host, ledger = host_of(config, records, source), Ledger()
     keep = Noted(host)
     start = State.begin(host, config, pairs(public_start(config, FEATURES)))
-    return descend(host, config, records, start, ledger, keep), keep, ledger
+    model = descend(Step.of(config, records), host, records, start, ledger, keep)
+    return model, keep, ledger
 
 
 @kinds
@@ -166,7 +167,8 @@ def _moved(
         host = host_of(config, those)
         keep = Noted(host)
         once = replace(config, steps=1)
-        descend_openly(host, once, those, State.begin(host, once, model), Ledger(), keep)
+        step = Step.of(once, those)
+        descend_openly(step, host, those, State.begin(host, once, model), Ledger(), keep)
         sums.append(keep.opened["step-1"])
     return squared_length(*(one - other for one, other in zip(*sums, strict=True)))
 
@@ -205,7 +207,8 @@ def test_what_a_party_sends_is_uniform_but_for_the_sum():
     model = public_start(config, FEATURES)
     host.summands = lambda _: [[part * (rank == 0) for part in model] for rank in range(3)]
     host.restore = lambda summands: pairs(summands[0])
-    descend_openly(host, config, records, State(pairs(model)), Ledger(), Sent(host))
+    step = Step.of(config, records)
+    descend_openly(step, host, records, State(pairs(model)), Ledger(), Sent(host))
     for holder in range(3):
         words = np.concatenate([part.ravel() for each in sent for part in each[holder]])
         bits = (words.view(np.uint64)[:, None] >> np.arange(64, dtype=np.uint64)) & 1

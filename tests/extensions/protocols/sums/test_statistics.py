@@ -174,7 +174,7 @@ def fitted_by(config: TrainConfig, records: Announced) -> tuple[Any, list[Intege
     host = ClearHost(20, parties=parties, owners=parties, source=SystemSource())
     keep, ledger = Noted(host), Ledger()
     start = State(pairs(public_start(config, records.features)))
-    return fit(host, config, records, start, ledger, keep), keep.opened, ledger
+    return fit(config, host, records, start, ledger, keep), keep.opened, ledger
 
 
 @pytest.fixture(scope="module")
