@@ -216,7 +216,7 @@ class DPAdam(DPSGD):
         19 rounds a step more than `DPSGD`, and 23 words or so of each party for every weight.
 
     Source:
-        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamPlan`).
+        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamRule`).
 
     Raises:
         ArgumentError: as `DPSGD`; betas out of range, or momentum.

@@ -132,7 +132,7 @@ class RecordedStep(crypten.optim.Optimizer):
         total = self._pieces.add(batch, clipped, partial(added, plan=rule.plan))
         if total is None:
             return
-        self._drift.count(rule.moving)
+        self._drift.count(rule)
         sums = with_noise(ring, total, rule.plan, self.source)
         public = rule.public(self._steps + 1, last=self._last)
         updates, kept = rule.after(ring, sums, self._beside.of(layers), public)
@@ -184,8 +184,8 @@ class RecordedStep(crypten.optim.Optimizer):
         rule, steps = self._rule(ring, recorded, lr), self._settings.steps
         if self._steps == 0 and steps is not None:
             bound = self._settings.max_weight_norm
-            rule.plan.check_moved(rule.moved([1.0] * steps), steps, bound)
-        self._drift.check(rule.moving, 1)
+            rule.check_moved([1.0] * steps, bound)
+        self._drift.check(rule, 1)
         return rule
 
     def _compare(self, public: SampleFacts, parameters: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
@@ -370,29 +369,6 @@ class StepPlan(Noise):
         ratio = self.learning_rate / self.expected_batch_size
         norm = self.noise_scale(1 + self.eta) * (math.sqrt(self.parameters) + 10.0)
         return ratio * norm * self.lasting
-
-    def moved(self, rates: Sequence[float]) -> float:
-        """Returns a bound of the norm by which steps move all weights together.
-
-        Args:
-            rates: of each step, what `learning_rate` is multiplied by.
-        """
-        squares = math.fsum(rate**2 for rate in rates)
-        return math.fsum(rates) * self.largest_pull + math.sqrt(squares) * self.largest_noise
-
-    def check_moved(self, moved: float, steps: int, max_weight_norm: float) -> None:
-        """Raises ArgumentError if weights that steps move so far might leave their bound.
-
-        Only the gradients of hidden layers depend on that bound.
-        """
-        allowed = (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
-        if self.moves and moved > allowed:
-            raise ArgumentError(
-                "learning_rate",
-                self.learning_rate,
-                f"such that {steps} steps move weights by {allowed:g} at most",
-                f"They may move by {moved:.4g}. Lower it, raise max_weight_norm, or train less.",
-            )
 
     @functools.cached_property
     def step_ratio(self) -> tuple[int, int]:

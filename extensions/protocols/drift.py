@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.ledger import GO_ON
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, LEAST_RATE
+from extensions.protocols.updates import UpdateRule
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.interface import Ring, Share
 
@@ -18,26 +19,6 @@ _DIGITS = 4
 """Of learning rates that errors name."""
 
 Made = TypeVar("Made")
-
-
-class Moving(Protocol):
-    """What steps may move, as a plan tells."""
-
-    @property
-    def moves(self) -> bool:
-        """Whether bounds depend on it."""
-
-    @property
-    def learning_rate(self) -> float:
-        """Of the step."""
-
-    @property
-    def largest_pull(self) -> float:
-        """Bound of what adds up over steps."""
-
-    @property
-    def largest_noise(self) -> float:
-        """Bound of what adds up in squares."""
 
 
 class Drift:
@@ -86,38 +67,30 @@ class Drift:
         """What `state` returned counts as added up."""
         self._steps, self._pull, self._noise_energy = int(state[0]), state[1], state[2]
 
-    def add(self, plan: Moving, steps: int = 1) -> None:
-        """Counts steps that are about to be made.
-
-        Raises:
-            GradientError: of `check`; nothing is counted then.
-        """
-        self.check(plan, steps)
-        self.count(plan, steps)
-
-    def count(self, plan: Moving, steps: int = 1) -> None:
+    def count(self, rule: UpdateRule, steps: int = 1) -> None:
         """Counts steps that were checked."""
-        if plan.moves:
-            self._pull += steps * plan.largest_pull
-            self._noise_energy += steps * plan.largest_noise**2
+        if rule.plan.moves:
+            self._pull += steps * rule.largest_pull
+            self._noise_energy += steps * rule.largest_noise**2
         self._steps += steps
 
-    def check(self, plan: Moving, steps: int, rates: Sequence[float] | None = None) -> None:
+    def check(self, rule: UpdateRule, steps: int, rates: Sequence[float] | None = None) -> None:
         """Makes sure that so many more steps are within the bound.
 
         Args:
-            plan: of the steps.
+            rule: of the steps.
             steps: number of them.
-            rates: the learning rate of each, if it is not the plan's.
+            rates: the learning rate of each, if it is not the rule's.
 
         Raises:
             GradientError: after them the norm bound of hidden layers might no longer hold.
         """
-        if plan.moves:
-            ratios = [rate / plan.learning_rate for rate in rates or [plan.learning_rate] * steps]
-            pull = self._pull + math.fsum(ratios) * plan.largest_pull
+        if rule.plan.moves:
+            own = rule.plan.learning_rate
+            ratios = [rate / own for rate in rates or [own] * steps]
+            pull = self._pull + math.fsum(ratios) * rule.largest_pull
             squares = math.fsum(ratio**2 for ratio in ratios)
-            energy = self._noise_energy + squares * plan.largest_noise**2
+            energy = self._noise_energy + squares * rule.largest_noise**2
             allowed = (1.0 - INITIAL_WEIGHT_SHARE) * self._max_weight_norm
             if pull + math.sqrt(energy) > allowed:
                 raise GradientError(

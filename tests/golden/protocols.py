@@ -11,7 +11,7 @@ from extensions.network.tally import cells
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
-from extensions.protocols.updates.adam import AdamPlan
+from extensions.protocols.updates.adam import AdamRule
 from tests.helpers.strategies import MODELS, plan_of
 
 N, ROWS, FEATURES, CLASSES = 10, 8, 6, 4
@@ -87,8 +87,8 @@ def _starts() -> dict[str, Setting]:
 
 
 def _adam() -> dict[str, Setting]:
-    plan = AdamPlan(step=_plan(learning_rate=0.01))
-    (layer,) = plan.step.layers
+    plan = AdamRule(_plan(learning_rate=0.01))
+    (layer,) = plan.plan.layers
     shapes = ((layer.out_features, layer.in_features), (layer.out_features,))
     options = {"plan": plan, "steps": 1, "bits": [0, layer.bias_bits]}
     return {"adam_step": Setting("adam", shapes * 3, options)}

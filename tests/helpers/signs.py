@@ -6,8 +6,7 @@ Nothing of it is in the packages: they find it in `RULES`.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from extensions.network.spec import ModelSpec
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.dpsgd import Sums, paired, parts_of, trained_of
-from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.updates import RULES, Kept
+from extensions.protocols.updates import RULES, Kept, UpdateRule
 from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import Ring
 from extensions.runs.config import TrainConfig
@@ -26,53 +24,23 @@ NAME, LAST = "signs", "last_signs"
 LR, STEPS, FEATURES, CLASSES, RECORDS, F = 0.25, 4, 3, 2, 20, 20
 
 
-@dataclass(frozen=True)
-class Signs:
+class Signs(UpdateRule):
     """Steps by half the learning rate in the direction of each of the last two sums' signs."""
-
-    settings: ClassVar[Sequence[str]] = ()
-    plan: StepPlan
-
-    @property
-    def moving(self) -> "Signs":
-        return self
-
-    @property
-    def moves(self) -> bool:
-        return self.plan.moves
-
-    @property
-    def learning_rate(self) -> float:
-        return self.plan.learning_rate
 
     @property
     def largest_pull(self) -> float:
-        return self.learning_rate * math.sqrt(self.plan.parameters)
+        return self.plan.learning_rate * math.sqrt(self.plan.parameters)
 
     @property
     def largest_noise(self) -> float:
         return 0.0
 
-    @property
-    def fixed(self) -> "Signs":
-        return Signs(replace(self.plan, learning_rate=1.0))
-
     @classmethod
     def names_of(cls, config: Any) -> Sequence[str]:
         return [LAST]
 
-    @classmethod
-    def of(cls, config: Any, plan: StepPlan) -> "Signs":
-        return cls(plan)
-
-    def moved(self, rates: Sequence[float]) -> float:
-        return math.fsum(rates) * self.largest_pull
-
     def public(self, number: int, rate: float = 1.0, last: int | None = None) -> list[int]:
-        return [round(math.ldexp(rate * self.learning_rate / 2, self.plan.frac_bits))]
-
-    def last(self, public: Sequence[int]) -> int | None:
-        return None
+        return [round(math.ldexp(rate * self.plan.learning_rate / 2, self.plan.frac_bits))]
 
     def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
         (half,) = public

@@ -94,7 +94,7 @@ class DPAdam(_ByMoments, DPSGD):
         bias, server 2 some 1,230.
 
     Source:
-        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamPlan`).
+        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamRule`).
 
     Raises:
         ArgumentError: as `DPSGD`; betas or a floor out of range, or momentum.
@@ -163,7 +163,7 @@ class Adam(_ByMoments, SGD):
 def _unit_of(rule: UpdateRule) -> float:
     """Returns the unit of both moments."""
     assert isinstance(rule, AdamRule)
-    return rule.moving.unit
+    return rule.unit
 
 
 def _refuse_momentum(options: Mapping[str, Any]) -> None:

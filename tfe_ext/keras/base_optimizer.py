@@ -11,7 +11,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.ledger import GO_ON
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.drift import Drift, Moving, with_largest_rate
+from extensions.protocols.drift import Drift, with_largest_rate
 from extensions.protocols.settings import ScriptTraining
 from extensions.protocols.updates import UpdateRule, rule_for
 from extensions.ring.interface import NoiseSource
@@ -167,10 +167,6 @@ class Optimizer:
         """
         return rule_for(self.settings).of(self.settings, plan)
 
-    def moving(self, plan: StepPlan) -> Moving:
-        """Returns what tells how far a step by such sums may move weights."""
-        return self.rule(plan).moving
-
     def public(self, plan: StepPlan) -> Sequence[int]:
         """Returns the public integers of the next step, which its rule takes."""
         return self.rule(plan).public(self.iterations + 1, last=self._shift)
@@ -203,8 +199,8 @@ class Optimizer:
         def check(rate: float) -> None:
             scaled = [each * (rate / first) for each in rates or [first]]
             for extreme in (min(scaled), max(scaled)):
-                self.moving(replace(plan, learning_rate=extreme))
-            of_rate = self.moving(replace(plan, learning_rate=rate))
+                self.rule(replace(plan, learning_rate=extreme))
+            of_rate = self.rule(replace(plan, learning_rate=rate))
             self._drift.check(of_rate, steps, None if rates is None else scaled)
 
         which = "" if rates is None else " in the next step, with later ones in proportion"
@@ -214,7 +210,7 @@ class Optimizer:
         """Records one of so many steps."""
         rule = self.rule(plan)
         self._shift = rule.last(rule.public(self.iterations + 1, last=self._shift))
-        self._drift.count(rule.moving)
+        self._drift.count(rule)
 
     def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
         """Records what so many of these steps cost the records, whether they are made or not."""

@@ -61,8 +61,7 @@ def rule_of(
     rule = rule_for(config).of(config, plan)
     if reached:
         rule = rule_for(config).of(config, _uncut(config, network, rule))
-    moved = rule.moved(multipliers(config.lr_schedule, config.steps))
-    rule.plan.check_moved(moved, config.steps, config.max_weight_norm)
+    rule.check_moved(multipliers(config.lr_schedule, config.steps), config.max_weight_norm)
     return rule
 
 

@@ -17,7 +17,7 @@ from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of, trained_of
 from extensions.protocols.dpsgd_plan import LEARNING_RATE_BITS, PLAIN_NORM, StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
-from extensions.protocols.updates.rule import Kept
+from extensions.protocols.updates.rule import Kept, UpdateRule
 from extensions.ring.fixed_point import SAFE_BITS
 from extensions.ring.interface import Ring, Share
 
@@ -60,7 +60,7 @@ class AdamStep(NamedTuple):
 
     Attributes:
         numerator: of the learning rate with both bias corrections.
-        shift: its fractional bits, `AdamPlan.shift`.
+        shift: its fractional bits, `AdamRule.shift`.
         threshold: what is taken from the second moment, the noise's part and the floor.
         floor: what is the least that is left of it.
     """
@@ -71,9 +71,9 @@ class AdamStep(NamedTuple):
     floor: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdamPlan:
-    """The public constants of Adam's steps behind noisy sums.
+@dataclass(frozen=True)
+class AdamRule(UpdateRule):
+    """Adam's steps by both moments, behind noisy sums; see `adam_step`.
 
     With g_t the noisy sum of step t over `unit`, m_t = beta_1 m_(t - 1) + (1 - beta_1) g_t and v_t
     = beta_2 v_(t - 1) + (1 - beta_2) g_t^2, a step takes from the weights
@@ -84,7 +84,7 @@ class AdamPlan:
     then, and 0 without, where the floor is 1.
 
     Args:
-        step: the constants of the sums; its learning rate is Adam's, and it has no momentum.
+        plan: of the sums; its learning rate is Adam's, and it has no momentum.
         betas: beta_1 and beta_2.
         floor: in units of the noise's variance, in 2^-8..1.
         eps: without noise, the root of the least second moment of the mean gradient.
@@ -102,65 +102,62 @@ class AdamPlan:
         ArgumentError: momentum, or integers that do not fit the ring.
     """
 
-    step: StepPlan
+    settings: ClassVar[Sequence[str]] = ("beta1", "beta2", "adam_floor")
     betas: Betas = Betas()
     floor: float = FLOOR
     eps: float = EPS
 
     def __post_init__(self) -> None:
-        if self.step.momentum_numerator:
-            raise ArgumentError("momentum", self.step.momentum, "0 with Adam, whose beta_1 it is")
+        if self.plan.momentum_numerator:
+            raise ArgumentError("momentum", self.plan.momentum, "0 with Adam, whose beta_1 it is")
         if not 0 <= self.shift + self.factor_bits <= SAFE_BITS - 8:
-            raise ArgumentError("learning_rate", self.step.learning_rate, "in 2^-20..2^8 with Adam")
+            raise ArgumentError("learning_rate", self.plan.learning_rate, "in 2^-20..2^8 with Adam")
         if min(self.square_bits - math.ceil(self.frac_bits / 2), self.factor_bits - 6) < 0:
             raise ArgumentError(
                 "eps" if not self.noisy else "noise_multiplier",
-                self.eps if not self.noisy else self.step.noise_multiplier,
+                self.eps if not self.noisy else self.plan.noise_multiplier,
                 "larger",
                 f"A gradient may be {self.largest:.3g} units, too many for frac_bits = "
                 f"{self.frac_bits}. Lower the batch size, or frac_bits.",
             )
 
-    @property
-    def moves(self) -> bool:
-        """That of the sums."""
-        return self.step.moves
+    @classmethod
+    def names_of(cls, config: Any) -> Sequence[str]:
+        """Returns both moments."""
+        return [FIRST, SECOND]
+
+    @classmethod
+    def of(cls, config: Any, plan: StepPlan) -> "AdamRule":
+        """Returns the rule behind sums of that plan.
+
+        Raises:
+            ArgumentError: its constants do not fit the ring.
+        """
+        return cls(plan, Betas(config.beta1, config.beta2), config.adam_floor, config.least_root)
 
     @property
-    def learning_rate(self) -> float:
-        """Adam's."""
-        return self.step.learning_rate
-
-    @property
-    def largest_pull(self) -> float:
-        """Bound of the norm by which a step moves all weights, for the drift check."""
-        return self.largest_step()
-
-    @property
-    def largest_noise(self) -> float:
-        """0: what noise moves is part of `largest_pull`."""
-        return 0.0
-
-    def moved(self, rates: Sequence[float]) -> float:
-        """Returns a bound of the norm by which steps of such rates move all weights together."""
-        return math.fsum(rates) * self.largest_step()
+    def fixed(self) -> "AdamRule":
+        """The same without the learning rate, and without what is in the public integers."""
+        expected = 1.0 if self.noisy else self.plan.expected_batch_size
+        plan = replace(self.plan, learning_rate=1.0, expected_batch_size=expected)
+        return replace(self, plan=plan)
 
     @property
     def frac_bits(self) -> int:
         """Fractional bits of both moments."""
-        return self.step.frac_bits
+        return self.plan.frac_bits
 
     @property
     def noisy(self) -> bool:
         """Whether sums have noise, in whose deviation moments are counted."""
-        return self.step.private and self.step.noise > 0
+        return self.plan.private and self.plan.noise > 0
 
     @property
     def unit(self) -> float:
         """Of sums: the standard deviation of all their noise, or eps times the batch size."""
         if self.noisy:
-            return self.step.noise_scale(1 + self.step.eta)
-        return self.eps * self.step.expected_batch_size
+            return self.plan.noise_scale(1 + self.plan.eta)
+        return self.eps * self.plan.expected_batch_size
 
     @property
     def least(self) -> float:
@@ -170,8 +167,8 @@ class AdamPlan:
     @property
     def largest(self) -> float:
         """Bound of a gradient in units, but with probability 2^-70."""
-        each = self.step.max_grad_norm * (1 + self.step.eta) if self.step.private else PLAIN_NORM
-        return self.step.rows * each / self.unit + TAIL * self.noisy
+        each = self.plan.max_grad_norm * (1 + self.plan.eta) if self.plan.private else PLAIN_NORM
+        return self.plan.rows * each / self.unit + TAIL * self.noisy
 
     @property
     def _largest_bits(self) -> int:
@@ -198,7 +195,7 @@ class AdamPlan:
     def rate(self, step: int) -> float:
         """Returns what the quotient of the moments is multiplied by in the t-th step."""
         first, second = self.betas.left(step)
-        return self.step.learning_rate * math.sqrt(second) / first
+        return self.plan.learning_rate * math.sqrt(second) / first
 
     @functools.cached_property
     def shift(self) -> int:
@@ -207,17 +204,12 @@ class AdamPlan:
         largest = max(map(self.rate, (1, *(1 << i for i in range(1, 14)), horizon)))
         return RATE_BITS - math.frexp(largest * 1.5)[1]
 
-    def public(self, step: int, rate: float = 1.0) -> AdamStep:
-        """Returns the public integers of the t-th step.
-
-        Args:
-            step: t, from 1 on.
-            rate: what the learning rate is multiplied by.
-        """
-        left = self.betas.left(step)[1] * (1 << self.frac_bits)
+    def public(self, number: int, rate: float = 1.0, last: int | None = None) -> AdamStep:
+        """Returns the public integers of a step, which depend on its number alone."""
+        left = self.betas.left(number)[1] * (1 << self.frac_bits)
         floor = max(1, round(left * self.least))
         taken = round(left) if self.noisy else 0
-        numerator = max(1, round(math.ldexp(rate * self.rate(step), self.shift)))
+        numerator = max(1, round(math.ldexp(rate * self.rate(number), self.shift)))
         return AdamStep(numerator, self.shift, taken + floor, floor)
 
     @property
@@ -225,7 +217,8 @@ class AdamPlan:
         """The constants of 1/sqrt."""
         return InverseSqrtPlan(frac_bits=self.frac_bits, degree=2)
 
-    def largest_step(self) -> float:
+    @property
+    def largest_pull(self) -> float:
         """Bounds the norm by which one step moves all weights, whatever the gradients are.
 
         The corrected first moment is a mean of gradients, and so no longer than the longest, all
@@ -233,11 +226,24 @@ class AdamPlan:
         its square is at most kappa times the corrected second moment (Cauchy and Schwarz), of which
         half is left where it is 2 or more, and the floor else.
         """
-        p = self.step.parameters
+        p = self.plan.parameters
         pulls = self.largest - TAIL * self.noisy
         longest = (pulls + self.noisy * (math.sqrt(p) + 10.0)) / math.sqrt(self.least)
         each = math.sqrt(2 * self._kappa / self.least)
-        return self.step.learning_rate * 1.01 * min(longest, math.sqrt(p) * each)
+        return self.plan.learning_rate * 1.01 * min(longest, math.sqrt(p) * each)
+
+    @property
+    def largest_noise(self) -> float:
+        """0: what noise moves is part of `largest_pull`."""
+        return 0.0
+
+    def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
+        """Returns the updates, and both moments."""
+        plan = self.plan
+        before = Moments(*(trained_of(kept[name], plan) for name in (FIRST, SECOND)))
+        moved, after = adam_step(ring, parts_of(sums), before, self, public, input_bits(plan))
+        found = {FIRST: paired(after.first, plan), SECOND: paired(after.second, plan)}
+        return paired(moved, plan), found
 
     @property
     def _kappa(self) -> float:
@@ -259,7 +265,7 @@ def adam_step(
     ring: Ring,
     sums: Sequence[Share],
     moments: Moments,
-    plan: AdamPlan,
+    rule: AdamRule,
     public: Sequence[Any],
     bias_bits: Sequence[int],
 ) -> tuple[list[Share], Moments]:
@@ -269,7 +275,7 @@ def adam_step(
         ring: the host.
         sums: noisy, with frac_bits + factor_bits fractional bits, weights and biases in turn.
         moments: before the step; zeros before the first one.
-        plan: the public constants.
+        rule: its public constants.
         public: the integers of `AdamStep`, or what stands for them where a program outlives them;
             of the shift an `extensions.ring.words.Exponent`.
         bias_bits: for each sum the bits b of its input 2^-b; 0 for weights.
@@ -283,17 +289,17 @@ def adam_step(
         and a truncation, where plain steps take one truncation.
     """
     shapes = [share.shape for share in sums]
-    m, v, coarse = _moments(ring, _joined(ring, sums), moments, plan)
+    m, v, coarse = _moments(ring, _joined(ring, sums), moments, rule)
     numerator, shift, threshold, floor = public
     ones = ring.add_public(v * 0, 1)
     above = v - ones * threshold
     selected = ring.select(above, [0], [[1]], [])
-    root = inverse_sqrt(ring, above - selected.products[0] + ones * floor, plan.root)
+    root = inverse_sqrt(ring, above - selected.products[0] + ones * floor, rule.root)
     (quotient,) = ring.mul([(coarse, root)])
     parts = _apart(quotient * numerator, shapes)
     moved = ring.truncate(
         [
-            (part, shift + (plan.factor_bits + bits))
+            (part, shift + (rule.factor_bits + bits))
             for part, bits in zip(parts, bias_bits, strict=True)
         ]
     )
@@ -301,24 +307,24 @@ def adam_step(
 
 
 def _moments(
-    ring: Ring, sums: Share, before: Moments, plan: AdamPlan
+    ring: Ring, sums: Share, before: Moments, rule: AdamRule
 ) -> tuple[Share, Share, Share]:
     """Returns both moments after a step, and the first with `factor_bits` fractional bits."""
     m, v = _joined(ring, before.first), _joined(ring, before.second)
-    f, h = plan.frac_bits, plan.square_bits
-    factor, bits = plan.to_units
-    bits += plan.step.factor_bits
+    f, h = rule.frac_bits, rule.square_bits
+    factor, bits = rule.to_units
+    bits += rule.plan.factor_bits
     scaled = sums * factor
     gradient, short = ring.truncate([(scaled, bits), (scaled, bits + f - h)])
     (square,) = ring.mul([(short, short)])
-    one, (b1, b2) = 1 << BETA_BITS, plan.betas.numerators
+    one, (b1, b2) = 1 << BETA_BITS, rule.betas.numerators
     mean = m * b1 + gradient * (one - b1)
     spread = v * (b2 << (2 * h - f)) + square * (one - b2)
     m, v, coarse = ring.truncate(
         [
             (mean, BETA_BITS),
             (spread, BETA_BITS + 2 * h - f),
-            (mean, BETA_BITS + f - plan.factor_bits),
+            (mean, BETA_BITS + f - rule.factor_bits),
         ]
     )
     return m, v, coarse
@@ -344,64 +350,3 @@ def _apart(share: Share, shapes: Sequence[Sequence[int]]) -> list[Share]:
         share[start:end].reshape(*shape)
         for (start, end), shape in zip(itertools.pairwise(starts), shapes, strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class AdamRule:
-    """Adam's steps by both moments; see `adam_step`.
-
-    Attributes:
-        moving: the public constants.
-    """
-
-    settings: ClassVar[Sequence[str]] = ("beta1", "beta2", "adam_floor")
-    moving: AdamPlan
-
-    @property
-    def plan(self) -> StepPlan:
-        """Of the sums."""
-        return self.moving.step
-
-    @property
-    def fixed(self) -> "AdamRule":
-        """The same without the learning rate, and without what is in the public integers."""
-        expected = 1.0 if self.moving.noisy else self.plan.expected_batch_size
-        step = replace(self.plan, learning_rate=1.0, expected_batch_size=expected)
-        return AdamRule(replace(self.moving, step=step))
-
-    @classmethod
-    def names_of(cls, config: Any) -> Sequence[str]:
-        """Returns both moments."""
-        return [FIRST, SECOND]
-
-    @classmethod
-    def of(cls, config: Any, plan: StepPlan) -> "AdamRule":
-        """Returns the rule behind sums of that plan.
-
-        Raises:
-            ArgumentError: its constants do not fit the ring.
-        """
-        betas = Betas(config.beta1, config.beta2)
-        return cls(AdamPlan(step=plan, betas=betas, floor=config.adam_floor, eps=config.least_root))
-
-    def moved(self, rates: Sequence[float]) -> float:
-        """Returns a bound of the norm by which steps move all weights together."""
-        return self.moving.moved(rates)
-
-    def public(self, number: int, rate: float = 1.0, last: int | None = None) -> list[int]:
-        """Returns the integers of `AdamStep`."""
-        return [*self.moving.public(number, rate)]
-
-    def last(self, public: Sequence[int]) -> int | None:
-        """Returns None: steps depend on their number alone."""
-        return None
-
-    def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
-        """Returns the updates, and both moments."""
-        plan = self.plan
-        before = Moments(*(trained_of(kept[name], plan) for name in (FIRST, SECOND)))
-        moved, after = adam_step(
-            ring, parts_of(sums), before, self.moving, public, input_bits(plan)
-        )
-        found = {FIRST: paired(after.first, plan), SECOND: paired(after.second, plan)}
-        return paired(moved, plan), found

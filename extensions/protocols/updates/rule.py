@@ -1,41 +1,36 @@
 """What the steps of an optimizer are made of noisy sums by; each optimizer is one such class."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd import Sums
-from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.drift import Moving
+from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, StepPlan
 from extensions.ring.interface import Ring
 
 Kept = Mapping[str, Sums]
 """By name, what goes on from step to step beside the model, as weights and biases."""
 
 
-class UpdateRule(Hashable, Protocol):
+@dataclass(frozen=True)
+class UpdateRule(ABC):
     """How the steps of one training use their sums.
 
     Attributes:
         settings: names of those that are for this rule alone.
+        plan: of the sums.
     """
 
-    settings: ClassVar[Sequence[str]]
-
-    @property
-    def plan(self) -> StepPlan:
-        """Of the sums."""
-
-    @property
-    def moving(self) -> Moving:
-        """What tells how far a step may move weights."""
-
-    @property
-    def fixed(self) -> Self:
-        """The same rule for any learning rate: what a program that outlives the rate computes."""
+    settings: ClassVar[Sequence[str]] = ()
+    plan: StepPlan
 
     @classmethod
     def names_of(cls, config: Any) -> Sequence[str]:
         """Returns the names of what it keeps beside the model."""
+        return []
 
     @classmethod
     def of(cls, config: Any, plan: StepPlan) -> Self:
@@ -44,6 +39,22 @@ class UpdateRule(Hashable, Protocol):
         Raises:
             ArgumentError: what it needs does not fit the ring.
         """
+        return cls(plan)
+
+    @property
+    def fixed(self) -> Self:
+        """The same rule for any learning rate: what a program that outlives the rate computes."""
+        return replace(self, plan=replace(self.plan, learning_rate=1.0))
+
+    @property
+    def largest_pull(self) -> float:
+        """Bound of the norm by which a step's sum moves all weights, in it and in later ones."""
+        return self.plan.largest_pull
+
+    @property
+    def largest_noise(self) -> float:
+        """Bound of that by which its noise does; over several steps these add in squares."""
+        return self.plan.largest_noise
 
     def moved(self, rates: Sequence[float]) -> float:
         """Returns a bound of the norm by which steps move all weights together.
@@ -51,7 +62,24 @@ class UpdateRule(Hashable, Protocol):
         Args:
             rates: what the learning rate is multiplied by in each.
         """
+        squares = math.fsum(rate**2 for rate in rates)
+        return math.fsum(rates) * self.largest_pull + math.sqrt(squares) * self.largest_noise
 
+    def check_moved(self, rates: Sequence[float], max_weight_norm: float) -> None:
+        """Raises ArgumentError if weights that steps move so far might leave their bound.
+
+        Only the gradients of hidden layers depend on that bound.
+        """
+        moved, allowed = self.moved(rates), (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
+        if self.plan.moves and moved > allowed:
+            raise ArgumentError(
+                "learning_rate",
+                self.plan.learning_rate,
+                f"such that {len(rates)} steps move weights by {allowed:g} at most",
+                f"They may move by {moved:.4g}. Lower it, raise max_weight_norm, or train less.",
+            )
+
+    @abstractmethod
     def public(self, number: int, rate: float = 1.0, last: int | None = None) -> Sequence[int]:
         """Returns the public integers of a step.
 
@@ -63,7 +91,9 @@ class UpdateRule(Hashable, Protocol):
 
     def last(self, public: Sequence[int]) -> int | None:
         """Returns what the integers of the next step depend on, of this one's."""
+        return None
 
+    @abstractmethod
     def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
         """Returns what a step takes from weights and biases, and what it keeps for the next one.
 

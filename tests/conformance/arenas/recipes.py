@@ -21,7 +21,7 @@ from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from extensions.protocols.paper import inverse_sqrt_paper
-from extensions.protocols.updates.adam import AdamPlan, Moments, adam_step
+from extensions.protocols.updates.adam import AdamRule, Moments, adam_step
 from extensions.ring.interface import Ring, Share
 
 Shares = list[Share]
@@ -305,7 +305,7 @@ def train(
     return [weight, bias]
 
 
-def adam(ring: Ring, *given: Share, plan: AdamPlan, steps: int, bits: Sequence[int]) -> Shares:
+def adam(ring: Ring, *given: Share, plan: AdamRule, steps: int, bits: Sequence[int]) -> Shares:
     """Returns what the last of equal steps takes from weights and biases, and the moments."""
     half = len(given) // 3
     sums, moments = given[:half], Moments(list(given[half : 2 * half]), list(given[2 * half :]))

@@ -19,6 +19,7 @@ from extensions.network.layers import largest_output, linear
 from extensions.network.passes import forward
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift
+from extensions.protocols.updates import SGDRule
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import ENCODING_SLACK, decode, encode
 from tests.helpers.refused import refused
@@ -134,12 +135,14 @@ def plan_with(learning_rate: float, widths: tuple[int, ...] = (4, 3, 2)) -> Step
 def test_drift_ends_where_the_bound_does():
     """Without noise a step pulls by learning_rate (1 + eta); 300 of 400 may be used up."""
     drift = Drift(400.0)
-    drift.add(plan_with(1.0), 298)
-    drift.add(plan_with(1.0))
+    whole = SGDRule(plan_with(1.0))
+    for steps in (298, 1):
+        drift.check(whole, steps)
+        drift.count(whole, steps)
     with pytest.raises(GradientError, match="After 299 steps, 2 more .* more than 300"):
-        drift.add(plan_with(1.0), 2)
-    drift.add(plan_with(0.5))
-    Drift(400.0).add(plan_with(1.0, (4, 2)), 10_000)
+        drift.check(whole, 2)
+    drift.check(SGDRule(plan_with(0.5)), 1)
+    Drift(400.0).check(SGDRule(plan_with(1.0, (4, 2))), 10_000)
 
 
 def test_rows_that_are_wrong_are_counted():

@@ -14,7 +14,7 @@ from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import rule_of
 from extensions.protocols.settings import ScriptTraining
-from extensions.protocols.updates.adam import EPS, AdamPlan, Betas, Moments, adam_step
+from extensions.protocols.updates.adam import EPS, AdamRule, Betas, Moments, adam_step
 from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import decode
 from extensions.runs.config import TrainConfig
@@ -28,7 +28,7 @@ SHAPE = LayerShape(
 BITS = [0, SHAPE.bias_bits]
 
 
-def plan(noise: float = 1.0, **options: Any) -> AdamPlan:
+def plan(noise: float = 1.0, **options: Any) -> AdamRule:
     step = StepPlan(
         frac_bits=F,
         layers=(SHAPE,),
@@ -39,17 +39,17 @@ def plan(noise: float = 1.0, **options: Any) -> AdamPlan:
         noise_multiplier=noise,
         parties=3,
     )
-    return AdamPlan(step=step, **options)
+    return AdamRule(step, **options)
 
 
-def sums_of(plan: AdamPlan, steps: int, seed: int = 0) -> list[list[np.ndarray]]:
+def sums_of(plan: AdamRule, steps: int, seed: int = 0) -> list[list[np.ndarray]]:
     """Returns sums with a signal in half of all weights, and noise of a unit in each."""
     draws = np.random.default_rng(seed)
     signal = draws.normal(0, 3, (4, 7)) * (np.arange(7) < 4), draws.normal(0, 3, 4)
     return [[plan.unit * (s + draws.normal(0, 1, s.shape)) for s in signal] for _ in range(steps)]
 
 
-def reference(plan: AdamPlan, sums: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+def reference(plan: AdamRule, sums: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
     """Returns what each step takes from weights and biases, by the formulas of the papers."""
     b1, b2 = (n / 1024 for n in plan.betas.numerators)
     moments = [(0.0, 0.0)] * 2
@@ -61,18 +61,18 @@ def reference(plan: AdamPlan, sums: list[list[np.ndarray]]) -> list[list[np.ndar
             m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
             moments[i] = m, v
             spread = np.maximum(v / (1 - b2**t) - plan.noisy, plan.least)
-            step = plan.step.learning_rate * m / (1 - b1**t) / np.sqrt(spread)
+            step = plan.plan.learning_rate * m / (1 - b1**t) / np.sqrt(spread)
             taken.append(step * 2.0 ** -BITS[i])
         found.append(taken)
     return found
 
 
-def computed(plan: AdamPlan, sums: list[list[np.ndarray]], rounding: Rounding) -> Any:
+def computed(plan: AdamRule, sums: list[list[np.ndarray]], rounding: Rounding) -> Any:
     ring = ClearRing(F, rounding=rounding, seed=1)
     zeros = [np.zeros(part.shape, np.int64) for part in sums[0]]
     moments = Moments(zeros, zeros)
     for t, parts in enumerate(sums, start=1):
-        bits = F + plan.step.factor_bits
+        bits = F + plan.plan.factor_bits
         own = [np.rint(np.ldexp(part, bits)).astype(np.int64) for part in parts]
         moved, moments = adam_step(ring, own, moments, plan, plan.public(t), BITS)
         yield [decode(part, F) for part in moved]
@@ -107,8 +107,8 @@ def test_the_noises_variance_is_what_is_taken_out():
     draws = np.random.default_rng(3)
     steps = [[own.unit * draws.normal(0.25, 1, (40, 70)), np.zeros(4)] for _ in range(150)]
     *_, (last, _) = computed(own, steps, "probabilistic")
-    corrected = own.step.learning_rate * 0.25 / math.sqrt(0.25**2)
-    uncorrected = own.step.learning_rate * 0.25 / math.sqrt(0.25**2 + 1)
+    corrected = own.plan.learning_rate * 0.25 / math.sqrt(0.25**2)
+    uncorrected = own.plan.learning_rate * 0.25 / math.sqrt(0.25**2 + 1)
     assert abs(last.mean() - corrected) < 0.25 * abs(corrected)
     assert last.mean() > 2 * uncorrected
 
@@ -125,17 +125,17 @@ def test_no_step_is_longer_than_stated(betas: Betas):
         sums = [[s * weight, s * bias] for s in pattern]
         for parts in computed(own, sums, "extreme"):
             length = np.linalg.norm(np.concatenate([parts[0].ravel(), 2 * parts[1]]))
-            assert length <= own.largest_step() + 40 * 2.0**-F
+            assert length <= own.largest_pull + 40 * 2.0**-F
 
 
 def test_a_step_of_many_weights_at_the_floor_is_no_longer_than_stated():
     """A steady gradient, no longer than all rows' pulls, each entry of which the noise hides."""
     own = plan()
-    own = replace(own, step=replace(own.step, layers=(replace(SHAPE, in_features=700),)))
+    own = replace(own, plan=replace(own.plan, layers=(replace(SHAPE, in_features=700),)))
     steps = [[np.full((4, 700), 0.9 * own.unit), np.zeros(4)]] * 3
     assert 0.9 * math.sqrt(4 * 700) <= own.largest - TAIL
     lengths = [np.linalg.norm(weight) for weight, _ in computed(own, steps, "extreme")]
-    assert own.largest_step() / 3 < max(lengths) <= own.largest_step()
+    assert own.largest_pull / 3 < max(lengths) <= own.largest_pull
 
 
 def test_a_run_takes_these_steps():

@@ -10,40 +10,42 @@ from hypothesis import strategies as st
 from extensions.errors import GradientError
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
+from extensions.protocols.updates import SGDRule
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import encode
 from tests.helpers.refused import refused
 from tests.helpers.strategies import MODELS, PROPERTY, ROUNDINGS, plan_of
 
-PLANS = [
-    plan_of(MODELS["hidden"], learning_rate=rate, noise_multiplier=noise)
+RULES = [
+    SGDRule(plan_of(MODELS["hidden"], learning_rate=rate, noise_multiplier=noise))
     for rate, noise in ((0.5, 0.0), (0.1, 2.0), (2.0, 0.3))
 ]
 """Without noise, with noise that outweighs the pull, and with both."""
 
-counts = st.lists(st.tuples(st.sampled_from(PLANS), st.integers(1, 50)), min_size=1, max_size=4)
+counts = st.lists(st.tuples(st.sampled_from(RULES), st.integers(1, 50)), min_size=1, max_size=4)
 
 
 @PROPERTY
 @given(counts, st.booleans())
 def test_steps_are_made_up_to_the_bound_and_no_further(steps, restored):
-    pull = sum(count * plan.largest_pull for plan, count in steps)
-    energy = sum(count * plan.largest_noise**2 for plan, count in steps)
+    pull = sum(count * rule.largest_pull for rule, count in steps)
+    energy = sum(count * rule.largest_noise**2 for rule, count in steps)
     moved = pull + math.sqrt(energy)
     for room, fits in ((1.001, True), (0.999, False)):
         drift = Drift(room * moved / (1 - INITIAL_WEIGHT_SHARE))
         *before, (last, count) = steps
-        for plan, made in before:
-            drift.add(plan, made)
+        for rule, made in before:
+            drift.check(rule, made)
+            drift.count(rule, made)
         if restored:
             state = drift.state()
             drift = Drift(room * moved / (1 - INITIAL_WEIGHT_SHARE))
             drift.restore(state)
         if fits:
-            drift.add(last, count)
+            drift.check(last, count)
         else:
             with pytest.raises(GradientError, match=f"{count} more might move the weights"):
-                drift.add(last, count)
+                drift.check(last, count)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

@@ -9,6 +9,7 @@ from extensions.errors import ArgumentError, GradientError
 from extensions.protocols.announcement import Announced
 from extensions.protocols.drift import Drift, with_largest_rate
 from extensions.protocols.step import Step
+from extensions.protocols.updates import SGDRule
 from extensions.runs.config import TrainConfig
 from tests.helpers.strategies import MODELS, plan_of
 
@@ -89,12 +90,12 @@ def test_notes_of_an_error_stay():
 @pytest.mark.parametrize("noise", [0.0, 3.0])
 def test_steps_that_follow_others_are_told_what_is_left(made_before, noise):
     drift = Drift(400.0)
-    before = plan_of(MODELS["hidden"], learning_rate=0.5, noise_multiplier=noise)
+    before = SGDRule(plan_of(MODELS["hidden"], learning_rate=0.5, noise_multiplier=noise))
     drift.count(before, made_before)
 
     def check(rate: float) -> None:
         plan = plan_of(MODELS["hidden"], learning_rate=rate, noise_multiplier=noise)
-        drift.check(plan, 100)
+        drift.check(SGDRule(plan), 100)
 
     with pytest.raises(GradientError) as caught:
         with_largest_rate(50.0, check)
