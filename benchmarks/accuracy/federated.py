@@ -30,7 +30,7 @@ from extensions.protocols.settings import account
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, encode
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import descend
+from extensions.runs.local_training import descend
 from extensions.runs.owned import checked_records
 
 LOCAL_STEPS = 10

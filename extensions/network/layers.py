@@ -145,38 +145,6 @@ def guard_shifts(shapes: Sequence[LayerShape], frac_bits: int) -> list[int | Non
     return [None if guard is None else guard.shift(frac_bits) for guard in guards]
 
 
-def chain_of_shapes(
-    layers: Sequence[tuple[int, int, bool, float]],
-    *,
-    delta_norm: float,
-    weight_norm: float,
-    bias_bits: int = 0,
-) -> tuple[LayerShape, ...]:
-    """Returns the shapes of a chain of linear layers, from input to output.
-
-    Args:
-        layers: (in_features, out_features, has_bias, input_norm) of each.
-        delta_norm: bound of ||delta_j|| at the output.
-        weight_norm: bound of each weight's Frobenius norm; slopes in between are at most 1.
-        bias_bits: of all layers.
-    """
-    shapes: list[LayerShape] = []
-    for in_features, out_features, has_bias, input_norm in reversed(layers):
-        shapes.insert(
-            0,
-            LayerShape(
-                in_features=in_features,
-                out_features=out_features,
-                has_bias=has_bias,
-                input_norm=input_norm,
-                delta_norm=delta_norm,
-                bias_bits=bias_bits,
-            ),
-        )
-        delta_norm *= weight_norm
-    return tuple(shapes)
-
-
 def parameter_norm(weight: Reals, bias: Reals) -> float:
     """Returns the Frobenius norm of (W, b), which is what every bound of a layer's output uses."""
     return float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))

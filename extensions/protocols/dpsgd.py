@@ -209,7 +209,6 @@ def dpsgd_step(
     plan: StepPlan,
     source: NoiseSource,
     padding: Share | None = None,
-    ratio: tuple[Any, Any] | None = None,
     weights: Share | None = None,
     velocity: Sequence[tuple[Share, Share]] | None = None,
 ) -> list[tuple[Share | None, Share | None]]:
@@ -224,8 +223,6 @@ def dpsgd_step(
         plan: the public constants.
         source: of noise.
         padding: as in `clipped_sums`.
-        ratio: where a program outlives its learning rate, what stands for `StepPlan.step_ratio`: a
-            public factor and an `extensions.ring.words.Exponent`, which are read when it runs.
         weights: as in `clipped_sums`.
         velocity: with momentum, what the last step subtracted from each weight and bias.
 
@@ -249,7 +246,7 @@ def dpsgd_step(
     if plan.momentum_numerator and velocity is None:
         raise ArgumentError("velocity", None, "with momentum", code="missing")
     sums = with_noise(ring, clipped_sums(ring, layers, plan, padding, weights), plan, source)
-    return updates_of(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
+    return updates_of(ring, sums, plan, plan.step_ratio, velocity)
 
 
 def with_noise(ring: Ring, sums: Sums, plan: StepPlan, source: NoiseSource) -> Sums:
@@ -298,8 +295,9 @@ def updates_of(
         ring: the host.
         sums: of `clipped_sums`, with noise.
         plan: the public constants.
-        ratio: as in `dpsgd_step`.
-        velocity: likewise.
+        ratio: `StepPlan.step_ratio`; where a program outlives its learning rate, what stands for
+            it: a public factor and an `extensions.ring.words.Exponent`, read when it runs.
+        velocity: as in `dpsgd_step`.
 
     Cost:
         One truncation.

@@ -1,21 +1,27 @@
 """What each owner does alone before a joint run: a private model of its own records."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.network.layers import parameter_norm
+from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
+from extensions.protocols import pea
+from extensions.protocols.announcement import announce
 from extensions.protocols.initialization import MAX_NORM
+from extensions.protocols.optimizer import State
 from extensions.protocols.settings import account
+from extensions.protocols.step import Step
 from extensions.protocols.sums.whitening import account_for_whitening
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
+from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import descend
 
 PHASE = "local training"
 _FIRST_STREAM = 64
@@ -98,6 +104,33 @@ def train_locally(
         coins = source.rounding(_FIRST_STREAM + owner)
     reached = descend(settings, [own], start, streams, coins=coins)
     return [_bounded(decode(w, f), decode(b, f)) for w, b in reached]
+
+
+def descend(
+    config: TrainConfig,
+    records: Sequence[OwnRecords],
+    parameters: Parameters,
+    source: NoiseSource,
+    *,
+    coins: np.random.Generator | None = None,
+) -> Parameters:
+    """Returns what plaintext DPSGD reaches on records, with a secure run's arithmetic.
+
+    Args:
+        config: resolved settings; `parties` decides over how many draws the noise is summed, and a
+            single one draws all of it.
+        records: every owner's training records.
+        parameters: where it starts, ring integers, as what it returns.
+        source: of sampling and noise.
+        coins: of rounding; by default fresh ones.
+    """
+    host = ClearHost(
+        config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins
+    )
+    own = announce(host.exchange, records, {})
+    begun = State.begin(host, config, parameters)
+    step = Step.of(config, own)
+    return pea.descend(step, host, own, begun, Ledger(), pea.Keep(host))
 
 
 def account_for_start(ledger: Ledger, config: TrainConfig) -> None:

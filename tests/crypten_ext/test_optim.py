@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
-from extensions.network.layers import chain_of_shapes
 from extensions.network.losses import residual_norm
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.randomness import InsecureSeededSource
@@ -23,7 +22,7 @@ from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.fixed_point import ENCODING_SLACK
 from tests.conftest import Pools
 from tests.helpers.reference_dpsgd import factors, gradients, noise_of
-from tests.helpers.strategies import count_p_value
+from tests.helpers.strategies import chain_of_shapes, count_p_value
 
 FEATURES, HIDDEN, CLASSES = 6, 5, 3
 RECORDS, SEED, STEPS, RATE, LR, DELTA = 20, 11, 2, 0.6, 0.75, 1e-5

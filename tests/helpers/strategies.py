@@ -156,6 +156,38 @@ MODELS = {
 ROWS = 32
 
 
+def chain_of_shapes(
+    layers: Sequence[tuple[int, int, bool, float]],
+    *,
+    delta_norm: float,
+    weight_norm: float,
+    bias_bits: int = 0,
+) -> tuple[LayerShape, ...]:
+    """Returns the shapes of a chain of linear layers, from input to output.
+
+    Args:
+        layers: (in_features, out_features, has_bias, input_norm) of each.
+        delta_norm: bound of ||delta_j|| at the output.
+        weight_norm: bound of each weight's Frobenius norm; slopes in between are at most 1.
+        bias_bits: of all layers.
+    """
+    shapes: list[LayerShape] = []
+    for in_features, out_features, has_bias, input_norm in reversed(layers):
+        shapes.insert(
+            0,
+            LayerShape(
+                in_features=in_features,
+                out_features=out_features,
+                has_bias=has_bias,
+                input_norm=input_norm,
+                delta_norm=delta_norm,
+                bias_bits=bias_bits,
+            ),
+        )
+        delta_norm *= weight_norm
+    return tuple(shapes)
+
+
 def plan_of(shapes: tuple[LayerShape, ...] = MODELS["linear"], **options: Any) -> StepPlan:
     defaults = {"frac_bits": 16, "layers": shapes, "rows": ROWS, "learning_rate": 0.3}
     defaults |= {"expected_batch_size": 24.0, "max_grad_norm": 1.0, "noise_multiplier": 0.0}

@@ -14,7 +14,6 @@ import pytest
 from scipy import stats
 
 from extensions.network.activations import OUTPUT_SLACK, relu, sigmoid
-from extensions.network.layers import chain_of_shapes
 from extensions.network.losses import Loss, residual_norm
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.gaussian_table import MAX_DIGITS, digits, failure_bound
@@ -23,7 +22,13 @@ from extensions.privacy.sampling import OVERFLOW_PROBABILITY, capacity, check_re
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.fixed_point import ENCODING_SLACK
 from tests.helpers.reference_dpsgd import factors, gradients, noise_of
-from tests.helpers.strategies import ALARM, BINS_LIMIT, bins_statistic, count_p_value
+from tests.helpers.strategies import (
+    ALARM,
+    BINS_LIMIT,
+    bins_statistic,
+    chain_of_shapes,
+    count_p_value,
+)
 
 TASKS = "tests.helpers.tfe_tasks.keras"
 FEATURES, HIDDEN, CLASSES, RECORDS = 6, 5, 3, 20

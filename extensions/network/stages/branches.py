@@ -5,17 +5,16 @@ second branch, `Join`. Whoever goes through the chain has a stack for what waits
 serves values, and in the same way their gradients, and the bounds of both.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.stages.stage import Bound, Stage
-from extensions.ring.interface import Ring, Share
+from extensions.network.stages.stage import Stage
 
 
-class Branching(Stage):
+class Branching(Stage, ABC):
     """A place where a chain divides, goes over to the other branch, or comes together; local."""
 
     @abstractmethod
@@ -25,18 +24,6 @@ class Branching(Stage):
     @abstractmethod
     def back(self, value: Any, waiting: list[Any]) -> Any:
         """Returns what goes on from there on the way back."""
-
-    def bound(self, before: Bound) -> Bound:
-        """What is known depends on what waits, as values do."""
-        raise NotImplementedError
-
-    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
-        """Values go through `ahead`."""
-        raise NotImplementedError
-
-    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
-        """Gradients go through `back`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 A record is one row in every stage; images are rows too (`extensions.network.stages.grid`).
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +36,12 @@ class Bound:
         return Bound(self.norm + other.norm, self.largest + other.largest)
 
 
-class Stage(ABC):
-    """One stage between rows of `inputs` values and rows of `outputs` values."""
+class Stage:
+    """One stage between rows of `inputs` values and rows of `outputs` values.
+
+    Branching stages have `ahead` and `back` in place of `bound`, `forward` and `backward`, and
+    those with weights `apply` and `product` in place of the last two.
+    """
 
     inputs: int
     outputs: int
@@ -53,22 +56,22 @@ class Stage(ABC):
         """Values of a record that it has in memory at once."""
         return max(self.inputs, self.outputs)
 
-    @abstractmethod
     def bound(self, before: Bound) -> Bound:
-        """Returns the bound of what it returns, given that of its input."""
+        """Returns the bound of what it returns, given that of its input; and of weights."""
+        raise NotImplementedError
 
     @property
     def stretch(self) -> float:
         """Bound of the factor by which a gradient grows on its way back through it."""
         return 1.0
 
-    @abstractmethod
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
         """Returns its output, and what `backward` needs."""
+        raise NotImplementedError
 
-    @abstractmethod
     def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
         """Returns the gradient at its input, given that at its output."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

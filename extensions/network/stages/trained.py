@@ -1,7 +1,7 @@
 """The stages with weights: linear layers, and convolutions as linear layers of windows."""
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -25,7 +25,7 @@ _COARSE = 12
 """Fractional bits of the coarsest ring in which anything is trained."""
 
 
-class Trained(Stage):
+class Trained(Stage, ABC):
     """A stage with weights: one layer, or several beside each other.
 
     Attributes:
@@ -84,10 +84,6 @@ class Trained(Stage):
     def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
         """Returns the gradient at its input, 2f fractional bits, not truncated; 1 round."""
 
-    def bound(self, before: Bound, weight_norm: float = math.inf) -> Bound:
-        """Returns the bound of its output, for weights and biases within a Frobenius norm."""
-        raise NotImplementedError
-
     def shape(self, before: Bound, delta_norm: float, bias_bits: int) -> LayerShape:
         """Returns the public facts about each layer.
 
@@ -104,14 +100,6 @@ class Trained(Stage):
             positions=positions,
             has_weight=self.has_weight,
         )
-
-    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
-        """A stage with weights is applied by `apply`."""
-        raise NotImplementedError
-
-    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
-        """Its gradient at the input is a `product`, which is truncated."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

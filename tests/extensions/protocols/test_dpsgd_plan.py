@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extensions.network.layers import LayerGradient, LayerShape, chain_of_shapes
+from extensions.network.layers import LayerGradient, LayerShape
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -24,6 +24,7 @@ from tests.helpers.strategies import (
     PRESETS,
     PROPERTY,
     Example,
+    chain_of_shapes,
     examples,
     flat,
     gradients,

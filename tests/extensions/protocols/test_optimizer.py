@@ -28,7 +28,7 @@ from extensions.protocols.updates import SGDRule
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import SAFE_BITS, decode, encode
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import descend
+from extensions.runs.local_training import descend
 from tests.helpers.refused import refused
 from tests.helpers.strategies import MODELS, ROUNDINGS, directions, flat, gradients, random_batch
 from tests.helpers.strategies import plan_of as step_plan

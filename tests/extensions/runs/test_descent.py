@@ -9,7 +9,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_records, draw_rows
 from extensions.protocols import host
 from extensions.ring.fixed_point import encode
-from extensions.runs import descent
+from extensions.runs import local_training
 from extensions.runs.config import TrainConfig
 
 
@@ -37,6 +37,6 @@ def test_overflow_is_shared_out_over_owners_and_steps(monkeypatch, owners, steps
     )
     spec = ModelSpec.parse(config.model, 3, 2)
     start = [(encode(w, 20), encode(b, 20)) for w, b in spec.initial_parameters()]
-    descent.descend(config, [own] * owners, start, InsecureSeededSource(1))
+    local_training.descend(config, [own] * owners, start, InsecureSeededSource(1))
     assert len(overflows) == owners * steps
     assert OVERFLOW_PROBABILITY / 100 < sum(overflows) <= OVERFLOW_PROBABILITY
