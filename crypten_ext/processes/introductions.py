@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.protocols.agreement import check_equal_among
+from extensions.protocols.agreement import check_equal
 from extensions.runs.manifest import Manifest
 
 _SAID, _HEARD = "present/", "heard/"
@@ -37,7 +37,7 @@ def introduce(store: Any, rank: int, manifest: Manifest, deadline: float) -> lis
     heard: dict[int, Manifest] = {}
     try:
         missing = _hear(store, heard, manifest, deadline)
-        check_equal_among({one: heard[one].everything for one in sorted(heard)})
+        check_equal({one: heard[one].everything for one in sorted(heard)})
     except ArgumentError:
         store.set(f"{_HEARD}{rank}", "")
         _wait_for_all(store, heard)

@@ -132,7 +132,7 @@ def agree(
     return [list(row[2:]) for row in everybody]
 
 
-def check_equal(settings: Sequence[Mapping[str, Any]]) -> None:
+def check_equal(settings: Sequence[Mapping[str, Any]] | Mapping[int, Mapping[str, Any]]) -> None:
     """Returns only if all parties have equal settings.
 
     Args:
@@ -142,18 +142,8 @@ def check_equal(settings: Sequence[Mapping[str, Any]]) -> None:
         ArgumentError: every setting that differs, those that all have before those that some lack,
             with whose has which value.
     """
-    check_equal_among(dict(enumerate(settings)))
-
-
-def check_equal_among(settings: Mapping[int, Mapping[str, Any]]) -> None:
-    """Returns only if all of these parties have equal settings.
-
-    Args:
-        settings: of each party, by its rank.
-
-    Raises:
-        ArgumentError: as in `check_equal`.
-    """
+    if not isinstance(settings, Mapping):
+        settings = dict(enumerate(settings))
     names = {name for own in settings.values() for name in own}
     by_all = set.intersection(*({*own} for own in settings.values()))
     ordered = [*sorted(by_all), *sorted(names - by_all)]

@@ -96,13 +96,7 @@ class StepPlan(Noise):
         check_colluders(self.parties, self.colluders, dealer_noise=self.dealer_noise)
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
-            check_multiplier(
-                self.noise,
-                self.frac_bits,
-                max_grad_norm=self.max_grad_norm,
-                variance=self.noise_variance,
-                momentum=self.momentum,
-            )
+            check_multiplier(self, self.noise, self.noise_variance)
             self._check_norms()
             self._check_noise()
         self._check_update()
@@ -343,7 +337,7 @@ class StepPlan(Noise):
     @property
     def momentum_numerator(self) -> int:
         """Momentum in units of 2^-MOMENTUM_BITS."""
-        return numerator_of(self.momentum)
+        return round(self.momentum * (1 << MOMENTUM_BITS))
 
     @property
     def lasting(self) -> float:
@@ -377,14 +371,10 @@ class StepPlan(Noise):
         return round(mantissa * (1 << LEARNING_RATE_BITS)), LEARNING_RATE_BITS - exponent
 
 
-def numerator_of(momentum: float) -> int:
-    """Returns momentum in units of 2^-MOMENTUM_BITS."""
-    return round(momentum * (1 << MOMENTUM_BITS))
-
-
 def lasting(momentum: float) -> float:
     """Returns what an update comes to with all that momentum makes of it later."""
-    return 1.0 / (1.0 - math.ldexp(numerator_of(momentum), -MOMENTUM_BITS))
+    numerator = round(momentum * (1 << MOMENTUM_BITS))
+    return 1.0 / (1.0 - math.ldexp(numerator, -MOMENTUM_BITS))
 
 
 def most_norm(frac_bits: int) -> float:
@@ -392,34 +382,27 @@ def most_norm(frac_bits: int) -> float:
     return math.pow(2.0, (SAFE_BITS - 1) / 2 - frac_bits)
 
 
-def check_multiplier(
-    noise_multiplier: float,
-    frac_bits: int,
-    *,
-    max_grad_norm: float,
-    variance: float,
-    momentum: float,
-) -> None:
+def check_multiplier(steps: Any, noise_multiplier: float, variance: float) -> None:
     """Returns only if steps can have that noise, with batches that are small enough.
 
     Args:
+        steps: their `frac_bits` f, `max_grad_norm` C and `momentum`; noise leaves clipped deltas
+            f - `SPARED_BITS` fractional bits.
         noise_multiplier: sigma / C.
-        frac_bits: fractional bits f; noise leaves clipped deltas f - `SPARED_BITS` of them.
-        max_grad_norm: C.
         variance: of all parties' noise together, in units of sigma^2.
-        momentum: of the steps.
 
     Raises:
         ArgumentError: the noise is wider.
     """
-    room = SAFE_BITS - 1 - LEARNING_RATE_BITS - 2 * frac_bits + SPARED_BITS
-    unit = TAIL * max_grad_norm * math.sqrt(variance) * WIDENING
+    f, norm, momentum = steps.frac_bits, steps.max_grad_norm, steps.momentum
+    room = SAFE_BITS - 1 - LEARNING_RATE_BITS - 2 * f + SPARED_BITS
+    unit = TAIL * norm * math.sqrt(variance) * WIDENING
     most = math.ldexp(1.0, room) / (unit * lasting(momentum))
     if noise_multiplier > most:
         raise ArgumentError(
             "noise_multiplier",
             noise_multiplier,
-            f"at most {most:.3g} with frac_bits = {frac_bits}, max_grad_norm = {max_grad_norm:g} "
-            f"and momentum = {momentum:g}",
+            f"at most {most:.3g} with frac_bits = {f}, max_grad_norm = {norm:g} and momentum = "
+            f"{momentum:g}",
             "Lower it, or one of them.",
         )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import TypeVar
@@ -21,18 +22,21 @@ _DIGITS = 4
 Made = TypeVar("Made")
 
 
+@dataclass
 class Drift:
     """Bounds added up over the steps of one model.
 
-    Args:
+    Attributes:
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach.
+        steps: number of them that were counted.
+        pull: sum of their bounds.
+        energy: sum of their noise's, squared.
     """
 
-    def __init__(self, max_weight_norm: float) -> None:
-        self._max_weight_norm = max_weight_norm
-        self._steps = 0
-        self._pull = 0.0
-        self._noise_energy = 0.0
+    max_weight_norm: float
+    steps: int = 0
+    pull: float = 0.0
+    energy: float = 0.0
 
     def within(self, max_weight_norm: float) -> "Drift":
         """Returns the same counts beside another bound.
@@ -41,38 +45,31 @@ class Drift:
             ArgumentError: steps were made, and it is lower: weights may start, and have moved,
                 beyond their parts of it.
         """
-        if self._steps and max_weight_norm < self._max_weight_norm:
+        if self.steps and max_weight_norm < self.max_weight_norm:
             raise ArgumentError(
                 "max_weight_norm",
                 max_weight_norm,
-                f"at least {self._max_weight_norm:g}, within which {self._steps} steps were made",
+                f"at least {self.max_weight_norm:g}, within which {self.steps} steps were made",
                 "Compile the model with another optimizer, so that its weights are checked anew, "
                 f"and {GO_ON}",
                 code="range",
             )
-        other = Drift(max_weight_norm)
-        other.restore(self.state())
-        return other
+        return replace(self, max_weight_norm=max_weight_norm)
 
     def state(self) -> list[float]:
         """Returns what was added up so far."""
-        return [self._steps, self._pull, self._noise_energy]
-
-    @property
-    def steps(self) -> int:
-        """Number of steps that were counted."""
-        return self._steps
+        return [self.steps, self.pull, self.energy]
 
     def restore(self, state: Sequence[float]) -> None:
         """What `state` returned counts as added up."""
-        self._steps, self._pull, self._noise_energy = int(state[0]), state[1], state[2]
+        self.steps, self.pull, self.energy = int(state[0]), state[1], state[2]
 
     def count(self, rule: UpdateRule, steps: int = 1) -> None:
         """Counts steps that were checked."""
         if rule.plan.moves:
-            self._pull += steps * rule.largest_pull
-            self._noise_energy += steps * rule.largest_noise**2
-        self._steps += steps
+            self.pull += steps * rule.largest_pull
+            self.energy += steps * rule.largest_noise**2
+        self.steps += steps
 
     def check(self, rule: UpdateRule, steps: int, rates: Sequence[float] | None = None) -> None:
         """Makes sure that so many more steps are within the bound.
@@ -88,14 +85,14 @@ class Drift:
         if rule.plan.moves:
             own = rule.plan.learning_rate
             ratios = [rate / own for rate in rates or [own] * steps]
-            pull = self._pull + math.fsum(ratios) * rule.largest_pull
+            pull = self.pull + math.fsum(ratios) * rule.largest_pull
             squares = math.fsum(ratio**2 for ratio in ratios)
-            energy = self._noise_energy + squares * rule.largest_noise**2
-            allowed = (1.0 - INITIAL_WEIGHT_SHARE) * self._max_weight_norm
+            energy = self.energy + squares * rule.largest_noise**2
+            allowed = (1.0 - INITIAL_WEIGHT_SHARE) * self.max_weight_norm
             if pull + math.sqrt(energy) > allowed:
                 raise GradientError(
-                    f"After {self._steps} steps, {steps} more might move the weights by more than "
-                    f"{allowed:g} in all (max_weight_norm = {self._max_weight_norm:g}), beyond "
+                    f"After {self.steps} steps, {steps} more might move the weights by more than "
+                    f"{allowed:g} in all (max_weight_norm = {self.max_weight_norm:g}), beyond "
                     "which the norms of hidden gradients are no longer proven to fit the ring. "
                     "Lower the learning rate, train for fewer steps, or declare a larger "
                     "max_weight_norm."

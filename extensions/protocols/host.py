@@ -219,8 +219,10 @@ class Host(Protocol):
         """
         return
 
-    def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
-        """Returns a fresh Poisson sample of every owner's records, padded to its number of rows.
+    def samples(
+        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
+    ) -> Iterator[Batch]:
+        """Yields a fresh Poisson sample of every owner's records, padded to its number of rows.
 
         It is where a step begins. Each owner draws in private.
 
@@ -228,19 +230,7 @@ class Host(Protocol):
             records: placed.
             rows: public number of rows of each party.
             rate: Poisson sampling rate q.
-        """
-        return next(iter(self.samples(records, rows, rate, 1)))
-
-    def samples(
-        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
-    ) -> Iterator[Batch]:
-        """Yields what `sample` returns in so many pieces, each with its part of every owner's rows.
-
-        Args:
-            records: placed.
-            rows: public number of rows of each party.
-            rate: Poisson sampling rate q.
-            pieces: at least 1.
+            pieces: in which it comes, at least 1, each with its part of every owner's rows.
         """
         drawn = [
             draw_rows(own, party=rank, sample_rate=rate, rows=rows[rank], source=self.noise)

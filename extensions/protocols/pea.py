@@ -155,17 +155,9 @@ def train(
         keep(0, *begun)
     state, ledger = begun
     model = way.descend(host, records, state, ledger, keep)  # 5.3, 5.4
-    return _of_all_classes(host, config, model), ledger
-
-
-def _of_all_classes(host: Host, config: Training, model: Parameters) -> Parameters:
-    """Returns the model with an output of each class: of two, one is the other's negative; local.
-
-    A model that was trained with all of them, or has them already, is returned as it is.
-    """
-    if model[-1][1].shape[0] == config.classes:
-        return model
-    return host.with_both_classes(model)
+    if model[-1][1].shape[0] != config.classes:  # of two, one is the other's negative
+        model = host.with_both_classes(model)
+    return model, ledger
 
 
 def start(host: Host, config: Training, own: Own, records: Announced) -> tuple[Parameters, Ledger]:

@@ -204,11 +204,6 @@ class Descent:
         """Steps of each local model."""
         return self.init_steps or max(1, self.steps // 4)
 
-    @property
-    def least_root(self) -> float:
-        """Of adam without noise, the root of the least second moment."""
-        return EPS
-
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy(Noise):
@@ -306,11 +301,6 @@ class ScriptTraining(Training):
     def bias_bits(self) -> int:
         """The bits b of the bias's input 2^-b."""
         return super().bias_bits or 0
-
-    @property
-    def least_root(self) -> float:
-        """`eps`."""
-        return self.eps
 
 
 def account(

@@ -15,7 +15,7 @@ from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
 from extensions.owners.data import Public, Recipe, Split
 from extensions.protocols import pea
-from extensions.protocols.agreement import Exchange, check_equal_among, common_name
+from extensions.protocols.agreement import Exchange, check_equal, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
 from extensions.protocols.sums.ways import agreed
@@ -163,7 +163,7 @@ def stated_by(
         rank: manifest_of(config, options, part, host.software)
         for rank, part in zip(host.ranks, parts, strict=True)
     }
-    check_equal_among({rank: manifest.everything for rank, manifest in stated.items()})
+    check_equal({rank: manifest.everything for rank, manifest in stated.items()})
     return next(iter(stated.values()))
 
 

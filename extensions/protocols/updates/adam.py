@@ -133,7 +133,8 @@ class AdamRule(UpdateRule):
         Raises:
             ArgumentError: its constants do not fit the ring.
         """
-        return cls(plan, Betas(config.beta1, config.beta2), config.adam_floor, config.least_root)
+        eps = getattr(config, "eps", EPS)
+        return cls(plan, Betas(config.beta1, config.beta2), config.adam_floor, eps)
 
     @property
     def fixed(self) -> "AdamRule":

@@ -1,7 +1,7 @@
 """Which settings of a run go together: one table, of which each row says when, what, and why."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from extensions.errors import ArgumentError
@@ -24,6 +24,7 @@ MAX_DELTA = 0.01
 """With this probability epsilon may not hold: it may be one in a hundred records that is known."""
 
 _EPSILON = "give {epsilon=2} {delta=1e-5}, or {noise_multiplier}"
+_EPSILON_INIT = "give {epsilon_init}, or {noise_multiplier_init}"
 INITS = (*STARTS, *STRATEGIES)
 
 COUNTED = (
@@ -84,45 +85,34 @@ class Cross(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Start(Rule):
-    """A start of training."""
+class _Kept(Rule):
+    """A rule that was looked at already, in its own words."""
 
-    code = "choice"
-
-    def holds(self, value: Any) -> bool:
-        return value in INITS or is_file(value)
-
-    def __str__(self) -> str:
-        return f"one of {', '.join(INITS)}, or an .npz file of weights"
-
-
-@dataclass(frozen=True)
-class _Given(Rule):
-    """Of several values one is given, or more of them."""
-
-    code = "privacy"
-    most: int
+    is_kept: bool
     words: str
+    code: str = field(default="value", kw_only=True)  # type: ignore[misc]
 
     def holds(self, value: Any) -> bool:
-        return 1 <= sum(each is not None for each in value) <= self.most
+        return self.is_kept
 
     def __str__(self) -> str:
         return self.words
 
 
-@dataclass(frozen=True)
-class _EachClass(Rule):
-    """A value for each class."""
+def _start(config: Stated) -> Rule:
+    words = f"one of {', '.join(INITS)}, or an .npz file of weights"
+    return _Kept(config.init in INITS or is_file(config.init), words, code="choice")
 
-    code = "shape"
-    classes: int
 
-    def holds(self, value: Any) -> bool:
-        return len(value) == self.classes
+def _for_each_class(config: Stated) -> Rule:
+    right = len(config.class_weights or ()) == config.classes
+    return _Kept(right, f"one for each of {config.classes} classes", code="shape")
 
-    def __str__(self) -> str:
-        return f"one for each of {self.classes} classes"
+
+def _given(config: Stated, words: str, *values: float | None) -> Rule:
+    """One of the values is; once noise was found for an epsilon, both."""
+    count = sum(value is not None for value in values)
+    return _Kept(1 <= count <= 1 + config.settled, words, code="privacy")
 
 
 def _bound(config: Stated) -> Rule:
@@ -150,6 +140,7 @@ def _without_optimizer(name: str) -> When:
 
 ALWAYS = When(lambda _: True)
 PRIVATE = When(lambda c: c.private)
+NOT_PRIVATE = When(lambda c: not c.private, "with {private=False}")
 CRYPTEN = When(lambda c: c.backend == "crypten", "with {backend=crypten}")
 THEMSELVES = When(lambda c: c.provider == "parties", "with {provider=parties}")
 DEALT_NOISE = When(lambda c: c.dealer_noise, "with {dealer_noise}")
@@ -222,7 +213,7 @@ RULES: tuple[Cross, ...] = (
     Cross(NUMBER & OF_SCHEMA, "loss", one_of(SQUARED), "Give {loss=squared}."),
     Cross(CLASSES, "classes", Whole(2)),
     Cross(SOFTMAX, "classes", Whole(2, SOFTMAX_CLASSES)),
-    Cross(WEIGHTED, "class_weights", lambda c: _EachClass(c.classes)),
+    Cross(WEIGHTED, "class_weights", _for_each_class),
     Cross(SOFTMAX, "one_output", "out", "Of two classes it is a sigmoid."),
     Cross(WEIGHTED, "one_output", "out"),
     *(Cross(each, "one_output", "out") for each in BY_COUNTS),
@@ -240,7 +231,7 @@ RULES: tuple[Cross, ...] = (
     ),
     Cross(IMAGES, "features", one_of(("raw",)), "Its windows are taken of images."),
     Cross(IMAGES, "whiten", "out", "Its windows are taken of images."),
-    Cross(STARTED, "init", _Start()),
+    Cross(STARTED, "init", _start),
     Cross(DEEP & FROM_ZERO, "init", one_of(("random", *STRATEGIES))),
     Cross(
         *(FROM_FILE, "whiten", "out"),
@@ -260,12 +251,12 @@ RULES: tuple[Cross, ...] = (
     *(Cross(way, *rest) for way in (EACH_STEP, STATISTICS) for rest in _OPENED),
     Cross(
         *(PRIVATE, "epsilon, noise_multiplier"),
-        lambda c: _Given(2 if c.settled else 1, _EPSILON),
+        lambda c: _given(c, _EPSILON, c.epsilon, c.noise_multiplier),
         "To train without privacy, give {private=False}.",
     ),
     Cross(
         *(PRIVATE & LOCAL, "epsilon_init, noise_multiplier_init"),
-        lambda c: _Given(2 if c.settled else 1, "give {epsilon_init}, or {noise_multiplier_init}"),
+        lambda c: _given(c, _EPSILON_INIT, c.epsilon_init, c.noise_multiplier_init),
         "Each owner's local model is private on its own.",
     ),
     Cross(PARTS, "epsilon_init", _part_of_epsilon, "A quarter of it is a good start."),
@@ -291,6 +282,12 @@ LEARNT: tuple[Cross, ...] = (
     Cross(*(STATISTICS, "steps, sample_rate", one_of(((1, 1.0),))), "All records are summed once."),
 )
 """Rules of a run whose classes and steps are known."""
+
+NOTHING_PRIVATE = tuple(
+    Cross(NOT_PRIVATE, name, "out", "Or leave {private=False} out.")
+    for name in ("epsilon", "noise_multiplier", "delta", "epsilon_init", "dealer_noise")
+)
+"""Rules of what somebody gives: nothing of a guarantee that the run has not."""
 
 _DEFAULTS = {each.name: each.default for each in fields(Stated) if each.default is not MISSING}
 

@@ -44,13 +44,7 @@ def check_noise(config: Stated) -> None:
     joint = drawn * party_variance(drawn, config)
     for name, variance in (("noise_multiplier", joint), ("noise_multiplier_init", 1.0)):
         with _named(config, name):
-            check_multiplier(
-                getattr(config, name) or 0.0,
-                config.frac_bits,
-                max_grad_norm=config.max_grad_norm,
-                variance=variance,
-                momentum=config.momentum,
-            )
+            check_multiplier(config, getattr(config, name) or 0.0, variance)
 
 
 def _check_opened(

@@ -5,6 +5,7 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
+from extensions.runs.config.cross import NOTHING_PRIVATE, check_rules
 from extensions.runs.config.defaults import Usual
 from extensions.runs.config.stated import Kind
 from extensions.runs.config.train import TrainConfig
@@ -102,8 +103,7 @@ def config_of(
     Raises:
         ArgumentError: one that is out of range.
     """
-    if not run.private:
-        _check_not_private(run)
+    check_rules(run, NOTHING_PRIVATE)
     given = schedule.settings()
     if run.method == "statistics":
         _check_once(schedule)
@@ -123,17 +123,4 @@ def _check_once(schedule: Schedule) -> None:
     for name in ("steps", "epochs", "lr", "sample_rate", "max_grad_norm"):
         if (value := getattr(schedule, name)) is not None:
             rule, hint = "with {method=statistics}", "All records are summed once."
-            raise ArgumentError(name, value, rule, hint, code="conflict")
-
-
-def _check_not_private(run: TrainConfig) -> None:
-    """Returns only if nothing of a guarantee was given, which this run has not.
-
-    Raises:
-        ArgumentError: it was.
-    """
-    for name in ("epsilon", "noise_multiplier", "delta", "epsilon_init", "dealer_noise"):
-        value = getattr(run, name)
-        if value is not None and value is not False:
-            rule, hint = "with {private=False}", "Or leave {private=False} out."
             raise ArgumentError(name, value, rule, hint, code="conflict")

@@ -13,7 +13,7 @@ from extensions.network.passes import Parameters, forward
 from extensions.network.tally import check_number
 from extensions.owners.data import Labels, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
-from extensions.protocols.agreement import check_equal_among
+from extensions.protocols.agreement import check_equal
 from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host, pairs
 from extensions.ring.fixed_point import Reals, decode
@@ -226,7 +226,7 @@ def _check_shares(host: Host, own: Sequence[Own]) -> None:
             given = f"party {each.shared.rank}'s, at party {rank}"
             raise ArgumentError("shares", given, f"party-{rank}.npz, this party's own", code="file")
     said = [{"save": each.shared.name, "model": each.shared.header.to_json()} for each in own]
-    check_equal_among(dict(enumerate(said)))
+    check_equal(said)
 
 
 def _charge_of(host: Host, request: Request, own: Sequence[Own]) -> Charge:

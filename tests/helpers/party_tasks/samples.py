@@ -46,7 +46,7 @@ def steps(
     sums, sent = [], []
     for _ in range(made):
         before = mesh.payload[0]
-        batch = host.sample(host.place([own]), rows, 1.0)
+        batch = next(iter(host.samples(host.place([own]), rows, 1.0, 1)))
         (product,) = host.ring.matmul([(batch.x, w)])
         sent.append(mesh.payload[0] - before)
         sums.append(np.sort(open_sum([product])[0].numpy(), axis=None))
