@@ -17,7 +17,7 @@ STEPS = 2
 
 def test_steps_are_those_of_the_clear_ring(arena: Arena):
     own = plan()
-    bits = F + own.step.factor_bits
+    bits = F + own.plan.factor_bits
     sums = [np.rint(np.ldexp(part, bits)).astype(np.int64) for part in sums_of(own, 1)[0]]
     given = [*sums, *(np.zeros(part.shape, np.int64) for part in [*sums, *sums])]
     options = {"plan": own, "steps": STEPS, "bits": BITS}
