@@ -5,10 +5,8 @@ With the P rows u_p of a record's unfolded input and d_p of its deltas, the grad
 (d_p . d_q) (u_p . u_q + s^2). `LayerShape.way` says which is fewer words for its sizes.
 """
 
-import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,124 +14,64 @@ from extensions.network.layers import LayerGradient, LayerShape
 from extensions.protocols.dpsgd_plan import MATERIALISED_BITS, StepPlan
 from extensions.ring.interface import Ring, Share
 
-Item = tuple[Share, int]
+Asking = Generator[Any, Any, Share]
+"""How one layer's squared norms are found: it asks for the products of pairs of matrices, then for
+items that are truncated and the products of pairs of these, and returns the squared norms."""
 
 
-@dataclass(frozen=True)
-class _Layer(ABC):
-    """One layer with positions.
-
-    Attributes:
-        ring: the host.
-        gradient: of the layer.
-        shape: its public facts.
-        bits: of both factors of its squared norm (`StepPlan.norm_bits`).
-    """
-
-    ring: Ring
-    gradient: LayerGradient
-    shape: LayerShape
-    bits: tuple[int, int]
-
-    @property
-    def deltas(self) -> Share:
-        """(rows, positions, out_features)."""
-        sizes = self.shape.positions, self.shape.out_features
-        return self.gradient.deltas.reshape(-1, *sizes)
-
-    @property
-    def inputs(self) -> Share:
-        """(rows, positions, in_features)."""
-        sizes = self.shape.positions, self.shape.in_features
-        return self.gradient.inputs.reshape(-1, *sizes)
-
-    @abstractmethod
-    def operands(self) -> list[tuple[Share, Share]]:
-        """Returns the factors of matrix products."""
-
-    @abstractmethod
-    def items(self, products: Sequence[Share]) -> list[Item]:
-        """Returns what of these products is truncated."""
-
-    @abstractmethod
-    def pairs(self, start: int) -> list[tuple[int, int]]:
-        """Returns which items are multiplied, their places counted from `start`."""
-
-    @abstractmethod
-    def square(self, values: Sequence[Share], products: Sequence[Share]) -> Share:
-        """Returns the squared norms, given the truncated items and the products of pairs."""
-
-    def turned(self, x: Share) -> Share:
-        """Returns each record's matrix transposed; local."""
-        rows, height, width = x.shape
-        places = np.arange(height * width).reshape(height, width).T
-        return self.ring.gather(x.reshape(rows, height * width), places)
+def _ghost(ring: Ring, gradient: LayerGradient, shape: LayerShape, bits: tuple[int, int]) -> Asking:
+    """By the inner products of all pairs of positions: S + P (trace D + trace U) + 3 P^2."""
+    count, f = shape.positions, ring.frac_bits
+    both = [
+        each.reshape(-1, count, width)
+        for each, width in (
+            (gradient.deltas, shape.out_features),
+            (gradient.inputs, shape.in_features),
+        )
+    ]
+    products = yield [(x, _turned(ring, x)) for x in both]
+    # The diagonal of each matrix and, behind it, the upper half without it.
+    upper = np.triu_indices(count, 1)
+    places = np.concatenate([np.arange(count) * (count + 1), upper[0] * count + upper[1]])
+    halves = [ring.gather(product.reshape(-1, count * count), places) for product in products]
+    if shape.has_bias:
+        halves[1] = ring.add_public(halves[1], 1 << (2 * (f - shape.bias_bits)))
+    items = [(half, 2 * f - own) for half, own in zip(halves, bits, strict=True)]
+    values, (product,) = yield items, [(0, 1)]
+    total = product[:, :count].sum(-1) + product[:, count:].sum(-1) * 2
+    traces = values[0][:, :count].sum(-1) + values[1][:, :count].sum(-1)
+    return ring.add_public(total + traces * count, 3 * count * count)
 
 
-class _Ghost(_Layer):
-    """By the inner products of all pairs of positions."""
-
-    def operands(self) -> list[tuple[Share, Share]]:
-        """Returns those of both matrices of inner products."""
-        return [(x, self.turned(x)) for x in (self.deltas, self.inputs)]
-
-    def items(self, products: Sequence[Share]) -> list[Item]:
-        """Returns the diagonal of each matrix and, behind it, the upper half without it."""
-        count = self.shape.positions
-        upper = np.triu_indices(count, 1)
-        places = np.concatenate([np.arange(count) * (count + 1), upper[0] * count + upper[1]])
-        halves = [
-            self.ring.gather(product.reshape(-1, count * count), places) for product in products
-        ]
-        f = self.ring.frac_bits
-        if self.shape.has_bias:
-            one = 1 << (2 * (f - self.shape.bias_bits))
-            halves[1] = self.ring.add_public(halves[1], one)
-        return [(half, 2 * f - bits) for half, bits in zip(halves, self.bits, strict=True)]
-
-    def pairs(self, start: int) -> list[tuple[int, int]]:
-        """Returns the places of both items, counted from `start`."""
-        return [(start, start + 1)]
-
-    def square(self, values: Sequence[Share], products: Sequence[Share]) -> Share:
-        """Returns S + P (trace D + trace U) + 3 P^2."""
-        count, (product,) = self.shape.positions, products
-        total = product[:, :count].sum(-1) + product[:, count:].sum(-1) * 2
-        traces = values[0][:, :count].sum(-1) + values[1][:, :count].sum(-1)
-        return self.ring.add_public(total + traces * count, 3 * count * count)
+def _materialised(
+    ring: Ring, gradient: LayerGradient, shape: LayerShape, bits: tuple[int, int]
+) -> Asking:
+    """By the gradient itself, of the weight and of the bias: |h|^2 + N / t."""
+    f, kept = ring.frac_bits, sum(bits) // 2  # the square has twice as many bits as the gradient
+    deltas = gradient.deltas.reshape(-1, shape.positions, shape.out_features)
+    inputs = gradient.inputs.reshape(-1, shape.positions, shape.in_features)
+    (weight,) = yield [(_turned(ring, deltas), inputs)]
+    parts = [weight.reshape(-1, shape.out_features * shape.in_features)]
+    if shape.has_bias:
+        parts.append(deltas.sum(1) * (1 << (f - shape.bias_bits)))
+    _, products = yield (
+        [(part, 2 * f - kept) for part in parts],
+        [(i, i) for i in range(len(parts))],
+    )
+    first, *rest = [product.sum(-1) for product in products]
+    total = first + rest[0] if rest else first
+    raised = ring.add_public(total, shape.weights << MATERIALISED_BITS)
+    return raised * (1 << (sum(bits) - 2 * kept))
 
 
-class _Materialised(_Layer):
-    """By the gradient itself."""
+WAYS: dict[str, Callable[..., Asking]] = {"ghost": _ghost, "materialised": _materialised}
 
-    def operands(self) -> list[tuple[Share, Share]]:
-        """Returns those of the weight's gradient."""
-        return [(self.turned(self.deltas), self.inputs)]
 
-    def items(self, products: Sequence[Share]) -> list[Item]:
-        """Returns the weight's gradient, and the bias's."""
-        f = self.ring.frac_bits
-        (weight,) = products
-        parts = [weight.reshape(-1, self.shape.out_features * self.shape.in_features)]
-        if self.shape.has_bias:
-            parts.append(self.deltas.sum(1) * (1 << (f - self.shape.bias_bits)))
-        return [(part, 2 * f - self._kept) for part in parts]
-
-    @property
-    def _kept(self) -> int:
-        """Fractional bits of the gradient, whose square has twice as many."""
-        return sum(self.bits) // 2
-
-    def pairs(self, start: int) -> list[tuple[int, int]]:
-        """Returns each item beside itself."""
-        return [(start + i, start + i) for i in range(1 + self.shape.has_bias)]
-
-    def square(self, values: Sequence[Share], products: Sequence[Share]) -> Share:
-        """Returns |h|^2 + N / t, for t = 2^-MATERIALISED_BITS."""
-        first, *rest = [product.sum(-1) for product in products]
-        total = first + rest[0] if rest else first
-        raised = self.ring.add_public(total, self.shape.weights << MATERIALISED_BITS)
-        return raised * (1 << (sum(self.bits) - 2 * self._kept))
+def _turned(ring: Ring, x: Share) -> Share:
+    """Returns each record's matrix transposed; local."""
+    rows, height, width = x.shape
+    places = np.arange(height * width).reshape(height, width).T
+    return ring.gather(x.reshape(rows, height * width), places)
 
 
 class Unfolded:
@@ -165,28 +103,27 @@ class Unfolded:
     """
 
     def __init__(self, ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> None:
-        kinds: dict[str, type[_Layer]] = {"ghost": _Ghost, "materialised": _Materialised}
-        each = zip(layers, plan.layers, plan.norm_bits, strict=True)
         self._layers = [
-            kinds[shape.way](ring, layer, shape, bits)
-            for layer, shape, bits in each
-            if shape.way in kinds
+            WAYS[shape.way](ring, layer, shape, bits)
+            for layer, shape, bits in zip(layers, plan.layers, plan.norm_bits, strict=True)
+            if shape.way in WAYS
         ]
-        operands = [layer.operands() for layer in self._layers]
+        operands = [next(layer) for layer in self._layers]
         pairs = [pair for own in operands for pair in own]
         products = iter(ring.matmul(pairs) if pairs else [])
-        items = [
-            layer.items([next(products) for _ in own])
+        self._asked = [
+            layer.send([next(products) for _ in own])
             for layer, own in zip(self._layers, operands, strict=True)
         ]
-        self._counts = [len(own) for own in items]
-        self.items = [item for own in items for item in own]
+        self.items = [item for items, _ in self._asked for item in items]
 
     def pairs(self, start: int) -> list[tuple[int, int]]:
         """Returns which items are multiplied, their places counted from `start`."""
-        starts = itertools.accumulate(self._counts, initial=start)
-        each = zip(self._layers, starts, strict=False)
-        return [pair for layer, first in each for pair in layer.pairs(first)]
+        found = []
+        for items, pairs in self._asked:
+            found += [(start + i, start + j) for i, j in pairs]
+            start += len(items)
+        return found
 
     def squares(self, values: Sequence[Share], products: Sequence[Share]) -> list[Share]:
         """Returns squared norms, (rows,), with the fractional bits that the plan's add up to.
@@ -196,9 +133,12 @@ class Unfolded:
             products: of `pairs`.
         """
         found, left, multiplied = [], iter(values), iter(products)
-        for layer, count in zip(self._layers, self._counts, strict=True):
-            own = [next(left) for _ in range(count)]
-            found.append(layer.square(own, [next(multiplied) for _ in layer.pairs(0)]))
+        for layer, (items, pairs) in zip(self._layers, self._asked, strict=True):
+            answer = [next(left) for _ in items], [next(multiplied) for _ in pairs]
+            try:
+                layer.send(answer)
+            except StopIteration as end:
+                found.append(end.value)
         return found
 
 
