@@ -358,7 +358,5 @@ def _rule_of(
         learning_rate=lr,
         expected_batch_size=expected,
         parties=parties,
-        degree=settings.degree,
-        momentum=settings.momentum,
     )
     return rule_for(settings).of(settings, plan)

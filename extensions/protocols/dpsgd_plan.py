@@ -70,15 +70,15 @@ class StepPlan(Noise):
     momentum: Annotated[float, MOMENTUM] = 0.0
 
     @classmethod
-    def of(cls, noise: Noise, **others: Any) -> Self:
-        """Returns the constants of a step with the noise of a training.
+    def of(cls, training: Any, **others: Any) -> Self:
+        """Returns the constants of a step of a training.
 
         Args:
-            noise: of the training.
+            training: whose settings of these names it has.
             others: what that does not say, or what is otherwise in a step.
         """
-        known = {field.name: getattr(noise, field.name) for field in fields(Noise)}
-        return cls(**known | others)
+        names = [field.name for field in fields(cls) if hasattr(training, field.name)]
+        return cls(**{name: getattr(training, name) for name in names} | others)
 
     def __post_init__(self) -> None:
         if check_frac_bits(self.frac_bits) < MIN_TRAINING_BITS:

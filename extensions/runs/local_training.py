@@ -41,28 +41,24 @@ class _OwnStreams:
         return self._source.bernoulli(self._party, probability, size)
 
 
+_OF_ALL = (
+    *("colluders", "dealer_noise", "epsilon", "whiten", "whiten_share", "whiten_ridge"),
+    *("noise_multiplier_whiten", "init", "init_steps", "init_lr", "init_weighting"),
+    *("epsilon_init", "noise_multiplier_init"),
+)
+"""Settings that say nothing of one owner's run."""
+
+
 def local_settings(config: TrainConfig) -> TrainConfig:
     """Returns the settings of one owner's run: DPSGD by one party, which draws the whole noise."""
     return replace(
         config,
+        **{name: getattr(TrainConfig, name) for name in _OF_ALL},
         backend="clear",
         parties=1,
-        colluders=TrainConfig.colluders,
-        dealer_noise=False,
         steps=config.local_steps,
         lr=config.init_lr or config.lr / config.parties,
-        epsilon=None,
         noise_multiplier=config.noise_multiplier_init,
-        init=None,
-        init_steps=None,
-        init_lr=None,
-        init_weighting=TrainConfig.init_weighting,
-        epsilon_init=None,
-        noise_multiplier_init=None,
-        whiten=False,
-        whiten_share=None,
-        whiten_ridge=None,
-        noise_multiplier_whiten=None,
     )
 
 

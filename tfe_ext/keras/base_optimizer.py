@@ -150,8 +150,6 @@ class Optimizer:
             rows=rows,
             expected_batch_size=expected if own is None else own,
             parties=ABY3Ring.parties,
-            degree=settings.degree,
-            momentum=settings.momentum,
         )
         return with_largest_rate(settings.lr, lambda rate: made(learning_rate=rate))
 

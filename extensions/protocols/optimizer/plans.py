@@ -44,7 +44,6 @@ def rule_of(
     k = config.rows_per_unit
     plan = StepPlan.of(
         config,
-        frac_bits=config.frac_bits,
         layers=network.shapes(
             max_feature_norm=norm,
             max_weight_norm=bound,
@@ -55,8 +54,6 @@ def rule_of(
         expected_batch_size=expected,
         max_grad_norm=config.max_grad_norm / k,
         noise_multiplier=config.noise * k,
-        parties=config.parties,
-        momentum=config.momentum,
     )
     rule = rule_for(config).of(config, plan)
     if reached:
