@@ -112,17 +112,10 @@ class ModelSpec:
         """Number of weights and biases."""
         return sum(m * (n + 1) for m, n in self.network.parameter_shapes)
 
-    def starts_randomly(self, start: Start | None) -> bool:
-        """Returns whether the weights of a start are no zeros, by default those of hidden models.
-
-        Raises:
-            ArgumentError: of `initial_parameters`.
-        """
-        hidden = bool(self.kind) or len(self.widths) > 2
-        if start == "zero" and hidden:
-            allowed = "'random' or local for a model with hidden layers"
-            raise ArgumentError("init", start, allowed, code="choice")
-        return hidden or start not in (None, "zero")
+    @property
+    def is_deep(self) -> bool:
+        """Whether there is more than a linear layer: such a model does not start from zero."""
+        return bool(self.kind) or len(self.widths) > 2
 
     def initial_parameters(self, start: Start | None = None) -> list[tuple[Reals, Reals]]:
         """Returns a public start of training: "zero", "random", uniform He weights, or a file's.
@@ -132,13 +125,12 @@ class ModelSpec:
         ReLU, which halves what comes to it, weights are as LeCun's.
 
         Raises:
-            ArgumentError: zero for several layers, whose gradients would then all be zero; a file
-                of another model, or which this host was not given.
+            ArgumentError: a file of another model, or which this host was not given.
         """
         network = self.network
         if start is not None and is_file(start):
             return list(read(start, tuple(network.parameter_shapes)))
-        random = self.starts_randomly(start)
+        random = self.is_deep or start == "random"
         generator = np.random.default_rng(INITIAL_SEED)
         gain = 6.0 if all(one.name == "relu" for one in network.activations) else 3.0
         layers = []

@@ -201,14 +201,7 @@ def _constant(plan: ClipPlan, exponent: int, out_bits: int) -> int:
 def _times_polynomial(
     ring: Ring, products: tuple[Share, Share], shifts: tuple[int, int], plan: ClipPlan
 ) -> Share:
-    """Returns v (c_1 + c_2 u + ...) with all fractional bits kept.
-
-    Args:
-        ring: the host.
-        products: shares of u and of v = s u, before they are truncated.
-        shifts: what truncates them.
-        plan: the public constants.
-    """
+    """Returns v (c_1 + c_2 u + ...), all bits kept, of u and v = s u, which shifts truncate."""
     c1, c2, c3, c4 = plan.fit.padded(4)
     one = 1 << plan.U_BITS
     items = list(zip(products, shifts, strict=True))

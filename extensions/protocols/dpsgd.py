@@ -89,7 +89,7 @@ def clipped_sums(
     plan: StepPlan,
     padding: Share | None,
     weights: Share | None = None,
-) -> list[tuple[Share | None, Share | None]]:
+) -> Sums:
     """Returns, for each layer, the sum over the batch of clipped gradients, exact in its last bit.
 
     Args:
@@ -209,9 +209,8 @@ def dpsgd_step(
     plan: StepPlan,
     source: NoiseSource,
     padding: Share | None = None,
-    weights: Share | None = None,
     velocity: Sequence[tuple[Share, Share]] | None = None,
-) -> list[tuple[Share | None, Share | None]]:
+) -> Sums:
     """Returns, for each layer, what to subtract from its weight and bias; None of what is frozen.
 
     With momentum that is the update and, of what the last step subtracted, the part that the plan
@@ -223,7 +222,6 @@ def dpsgd_step(
         plan: the public constants.
         source: of noise.
         padding: as in `clipped_sums`.
-        weights: as in `clipped_sums`.
         velocity: with momentum, what the last step subtracted from each weight and bias.
 
     Guarantees:
@@ -245,7 +243,7 @@ def dpsgd_step(
     """
     if plan.momentum_numerator and velocity is None:
         raise ArgumentError("velocity", None, "with momentum", code="missing")
-    sums = with_noise(ring, clipped_sums(ring, layers, plan, padding, weights), plan, source)
+    sums = with_noise(ring, clipped_sums(ring, layers, plan, padding), plan, source)
     return updates_of(ring, sums, plan, plan.step_ratio, velocity)
 
 
@@ -286,7 +284,7 @@ def updates_of(
     plan: StepPlan,
     ratio: tuple[Any, Any],
     velocity: Sequence[tuple[Share, Share]] | None,
-) -> list[tuple[Share | None, Share | None]]:
+) -> Sums:
     """Returns, for each layer, what noisy sums and momentum take from its weight and bias.
 
     Sums of biases count times s^2 and s, for the input s that they are weights of.
@@ -304,17 +302,13 @@ def updates_of(
     """
     numerator, exponent = ratio
     items = []
-    for i, (layer, parts) in enumerate(zip(plan.layers, sums, strict=True)):
-        for j, part in enumerate(parts):
-            if part is None:
-                continue
-            bits = plan.factor_bits + j * layer.bias_bits
-            shift = exponent + bits
-            scaled = part * numerator
-            if velocity is not None:
-                kept = power(exponent + (bits - MOMENTUM_BITS)) * plan.momentum_numerator
-                scaled = scaled + velocity[i][j] * kept
-            items.append((scaled, shift))
+    for (i, j), part in zip(plan.parts, parts_of(sums), strict=True):
+        bits = plan.factor_bits + j * plan.layers[i].bias_bits
+        scaled = part * numerator
+        if velocity is not None:
+            kept = power(exponent + (bits - MOMENTUM_BITS)) * plan.momentum_numerator
+            scaled = scaled + velocity[i][j] * kept
+        items.append((scaled, exponent + bits))
     return paired(ring.truncate(items), plan)
 
 
@@ -323,30 +317,10 @@ def parts_of(sums: Sums) -> list[Share]:
     return [share for pair in sums for share in pair if share is not None]
 
 
-def trained_of(parameters: Sums, plan: StepPlan) -> list[Any]:
-    """Returns the weights and biases in turn that are trained."""
-    return [
-        part
-        for pair, layer in zip(parameters, plan.layers, strict=True)
-        for part, trained in zip(pair, (layer.has_weight, layer.has_bias), strict=True)
-        if trained
-    ]
-
-
-def paired(parts: Sequence[Share], plan: StepPlan) -> list[tuple[Share | None, Share | None]]:
+def paired(parts: Sequence[Share], plan: StepPlan) -> Sums:
     """Returns the pairs of which `parts_of` returned these."""
     each = iter(parts)
     return [
         (next(each) if layer.has_weight else None, next(each) if layer.has_bias else None)
         for layer in plan.layers
-    ]
-
-
-def input_bits(plan: StepPlan) -> list[int]:
-    """Returns for each part the bits of the input whose weight it is: of weights 0."""
-    return [
-        bits
-        for layer in plan.layers
-        for bits, trained in ((0, layer.has_weight), (layer.bias_bits, layer.has_bias))
-        if trained
     ]

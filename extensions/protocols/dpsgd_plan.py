@@ -252,6 +252,12 @@ class StepPlan(Noise):
         return min(free, self.frac_bits + extra)
 
     @property
+    def parts(self) -> list[tuple[int, int]]:
+        """What is trained, in turn: of layer i (i, 0) for its weight, and (i, 1) for its bias."""
+        each = ((i, (s.has_weight, s.has_bias)) for i, s in enumerate(self.layers))
+        return [(i, j) for i, both in each for j in (0, 1) if both[j]]
+
+    @property
     def _trained(self) -> list[LayerShape]:
         """The layers of which anything is."""
         return [shape for shape in self.layers if shape.is_trained]

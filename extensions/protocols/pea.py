@@ -207,16 +207,7 @@ def _chosen(
     records: Announced,
     tried: Announced,
 ) -> Parameters:
-    """Returns the best of the local models and what is made of them (4.4-4.12).
-
-    Args:
-        host: as in `start`.
-        config: likewise.
-        start: the public one.
-        shared: returns the local models, stacked.
-        records: that they were trained on.
-        tried: on which candidates are compared.
-    """
+    """Returns the best of stacked local models and of the public start, as tried (4.4-4.12)."""
     ring, network, sizes = host.ring, config.network(records.features), records.sizes
     assert config.strategy is not None
     of, weighting = config.strategy, config.init_weighting

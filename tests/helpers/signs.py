@@ -13,7 +13,7 @@ import numpy as np
 from extensions.network.spec import ModelSpec
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords, check_records
-from extensions.protocols.dpsgd import Sums, paired, parts_of, trained_of
+from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.updates import RULES, Kept, UpdateRule
 from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import Ring
@@ -46,7 +46,7 @@ class Signs(UpdateRule):
         (half,) = public
         below = [ring.less_than(part, [0])[0] for part in parts_of(sums)]
         signs = [ring.add_public(one * -2, 1) for one in below]
-        before = trained_of(kept[LAST], self.plan)
+        before = [kept[LAST][i][j] for i, j in self.plan.parts]
         moved = [(now + was) * half for now, was in zip(signs, before, strict=True)]
         return paired(moved, self.plan), {LAST: paired(signs, self.plan)}
 

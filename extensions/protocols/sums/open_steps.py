@@ -11,7 +11,7 @@ from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows, row_blocks
 from extensions.protocols.announcement import Announced
-from extensions.protocols.dpsgd import input_bits, paired, parts_of
+from extensions.protocols.dpsgd import paired, parts_of
 from extensions.protocols.host import Host, flat, pairs, share_public
 from extensions.protocols.optimizer import TOTAL, State
 from extensions.protocols.pea import Keep
@@ -64,7 +64,7 @@ def descend_openly(
             keep,
             f"step-{number}",
             partial(sums_of, state.model),
-            [plan.sigma] * len(input_bits(plan)),
+            [plan.sigma] * len(plan.parts),
             frac_bits=plan.frac_bits + plan.factor_bits,
             split=config,
         )

@@ -8,13 +8,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.privacy.gaussian_table import TAIL
-from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of, trained_of
+from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.dpsgd_plan import LEARNING_RATE_BITS, PLAIN_NORM, StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
 from extensions.protocols.updates.rule import Kept, UpdateRule
@@ -53,22 +53,6 @@ class Betas:
         """Returns 1 - beta^t of both, as they are rounded, for the t-th step."""
         first, second = (math.ldexp(n, -BETA_BITS) for n in self.numerators)
         return 1.0 - first**step, 1.0 - second**step
-
-
-class AdamStep(NamedTuple):
-    """The public integers of one step.
-
-    Attributes:
-        numerator: of the learning rate with both bias corrections.
-        shift: its fractional bits, `AdamRule.shift`.
-        threshold: what is taken from the second moment, the noise's part and the floor.
-        floor: what is the least that is left of it.
-    """
-
-    numerator: int
-    shift: int
-    threshold: int
-    floor: int
 
 
 @dataclass(frozen=True)
@@ -205,13 +189,17 @@ class AdamRule(UpdateRule):
         largest = max(map(self.rate, (1, *(1 << i for i in range(1, 14)), horizon)))
         return RATE_BITS - math.frexp(largest * 1.5)[1]
 
-    def public(self, number: int, rate: float = 1.0, last: int | None = None) -> AdamStep:
-        """Returns the public integers of a step, which depend on its number alone."""
+    def public(self, number: int, rate: float = 1.0, last: int | None = None) -> list[int]:
+        """Returns the public integers of a step, which depend on its number alone.
+
+        The numerator of the learning rate with both bias corrections, and its fractional bits; what
+        is taken from the second moment, the noise's part and the floor; the least that is left.
+        """
         left = self.betas.left(number)[1] * (1 << self.frac_bits)
         floor = max(1, round(left * self.least))
         taken = round(left) if self.noisy else 0
         numerator = max(1, round(math.ldexp(rate * self.rate(number), self.shift)))
-        return AdamStep(numerator, self.shift, taken + floor, floor)
+        return [numerator, self.shift, taken + floor, floor]
 
     @property
     def root(self) -> InverseSqrtPlan:
@@ -241,8 +229,9 @@ class AdamRule(UpdateRule):
     def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
         """Returns the updates, and both moments."""
         plan = self.plan
-        before = Moments(*(trained_of(kept[name], plan) for name in (FIRST, SECOND)))
-        moved, after = adam_step(ring, parts_of(sums), before, self, public, input_bits(plan))
+        both = ([kept[name][i][j] for i, j in plan.parts] for name in (FIRST, SECOND))
+        bits = [j * plan.layers[i].bias_bits for i, j in plan.parts]
+        moved, after = adam_step(ring, parts_of(sums), Moments(*both), self, public, bits)
         found = {FIRST: paired(after.first, plan), SECOND: paired(after.second, plan)}
         return paired(moved, plan), found
 
@@ -277,7 +266,7 @@ def adam_step(
         sums: noisy, with frac_bits + factor_bits fractional bits, weights and biases in turn.
         moments: before the step; zeros before the first one.
         rule: its public constants.
-        public: the integers of `AdamStep`, or what stands for them where a program outlives them;
+        public: the integers of the step, or what stands for them where a program outlives them;
             of the shift an `extensions.ring.words.Exponent`.
         bias_bits: for each sum the bits b of its input 2^-b; 0 for weights.
 

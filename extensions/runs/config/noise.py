@@ -50,14 +50,9 @@ def check_noise(config: Stated) -> None:
 def _check_opened(
     config: Stated, name: str, unit: Sequence[float], frac_bits: int, given: str = ""
 ) -> None:
-    """Returns only if a noise is 0, or of a size that sums can be opened with.
+    """Returns only if the noise of that name is 0, or arrays can be opened with it.
 
-    Args:
-        config: of the run.
-        name: of the setting, by which the deviations are multiplied.
-        unit: deviations of the noise of each array that is opened, where the setting is 1.
-        frac_bits: of the arrays.
-        given: settings from which the range follows, in words.
+    Where it is 1, their deviations are `unit`; the range follows from what is `given`, in words.
     """
     bounds = least_sigma, most_sigma
     least, most = (bound(config.parties, frac_bits=frac_bits, split=config) for bound in bounds)

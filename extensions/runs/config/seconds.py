@@ -135,9 +135,9 @@ def run_of(
     rows, largest = sum(records.rows(config)), max(records.rows(config))
     clear = 0.0
     if not config.hidden:
-        clear = _in_clear(largest, parameters, config)
+        clear = _in_clear(config, features, largest)
     elif not step.rounds:
-        clear = _in_clear(rows, parameters, config)
+        clear = _in_clear(config, features, rows)
     each = step.trips * pace.trip + (step.bytes or 0) * pace.byte + clear * pace.work
     after = pace.beside / 2 + _judging(config, records, held_out, step, pace)
     before = pace.beside / 2
@@ -195,9 +195,10 @@ def _beside_steps(config: TrainConfig, features: int, parameters: int) -> tuple[
     return rounds, words
 
 
-def _in_clear(rows: int, parameters: int, config: TrainConfig) -> float:
+def _in_clear(config: TrainConfig, features: int, rows: int) -> float:
     """Seconds of a step of so many rows on plaintext."""
-    return 2 * rows * parameters * _PRODUCT + rows * config.outputs * _ELEMENT + 2e-3
+    products = 2 * rows * config.spec(features).parameters
+    return products * _PRODUCT + rows * config.outputs * _ELEMENT + 2e-3
 
 
 def _whitening(config: TrainConfig, records: Announced, held_out: int, pace: Pace) -> float:
@@ -214,10 +215,9 @@ def _judging(
     """Seconds in which predictions on held-out records are counted."""
     if config.evaluate == "none" or not held_out:
         return 0.0
-    parameters = config.spec(records.features).parameters
     if not config.hidden or not step.rounds:
         own = -(-held_out // config.parties) if config.hidden else held_out
-        return pace.work * _in_clear(own, parameters, config) + 4 * pace.trip
+        return pace.work * _in_clear(config, records.features, own) + 4 * pace.trip
     comparisons = config.outputs * (compared(config.classes) if config.judged == "all" else 1)
     sizes: Sequence[int] = [held_out // config.parties] * config.parties
     blocks = blocks_for([*sizes, 1], records.features, comparisons)

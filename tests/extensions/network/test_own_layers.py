@@ -58,7 +58,7 @@ def test_a_function_is_called_once_and_only_its_layers_are_kept(folder: Path):
     sketch.linear(16).activation(relu()).linear(10)
     assert list(spec.network.stages) == sketch.stages
     assert spec.takes_images
-    assert spec.starts_randomly(None)
+    assert spec.is_deep
 
 
 @pytest.mark.parametrize("text", ["logistic", "mlp:32", "mlp:3,4", "lenet", PREFIX + "[]"])
