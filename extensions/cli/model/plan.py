@@ -9,10 +9,11 @@ from extensions.cli.options import Report
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options
 from extensions.owners.origin import FeatureExtraction
+from extensions.rules import one_of
 from extensions.runs.budget.forecast import Sizes, announced, forecast
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.schedule import SETTLED, Schedule, config_of
-from extensions.runs.config.seconds import NETWORKS, network_of, openly, run_of
+from extensions.runs.config.seconds import NETWORKS, openly, run_of
 from extensions.runs.hosts import find_for, settled, usual_pace
 from extensions.runs.hosts import plan as plan_step
 from extensions.runs.summaries.ahead import epsilon_of, line_of, running
@@ -32,6 +33,7 @@ def plan(
         Option(
             help="Network between the parties: " + ", ".join(NETWORKS) + "; by default nothing."
         ),
+        one_of(NETWORKS),
     ] = None,
     json_out: Report = None,
 ) -> None:
@@ -41,7 +43,7 @@ def plan(
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
     engine, records = find_for(config), sizes.of(config.parties)
-    link = network_of(network or "loopback")
+    link = NETWORKS[network or "loopback"]
     config = settled(config, sizes.columns, sum(records))
     began = running()
     step = (

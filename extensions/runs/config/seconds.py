@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from extensions.errors import ArgumentError
 from extensions.network.tally import compared
 from extensions.protocols.announcement import Announced, blocks_for
 from extensions.protocols.host import Pace, StepForecast
@@ -43,17 +42,6 @@ NETWORKS = {
     "wan": Network(delay_ms=20.0, mbit=100.0),
 }
 """Those that tables and plans are made for."""
-
-
-def network_of(name: str) -> Network:
-    """Returns the network of that name.
-
-    Raises:
-        ArgumentError: there is none.
-    """
-    if name not in NETWORKS:
-        raise ArgumentError("network", name, f"one of {', '.join(NETWORKS)}")
-    return NETWORKS[name]
 
 
 _REFERENCE = 2.9e-3
