@@ -270,10 +270,8 @@ def with_noise(ring: Ring, sums: Sums, plan: StepPlan, source: NoiseSource) -> S
     return paired(noisy, plan)
 
 
-def added(sums: Sums | None, more: Sums, plan: StepPlan) -> Sums:
-    """Returns the sums of two parts of one step's rows, of which the first may be none; local."""
-    if sums is None:
-        return more
+def added(sums: Sums, more: Sums, plan: StepPlan) -> Sums:
+    """Returns the sums of two parts of one step's rows; local."""
     both = zip(parts_of(sums), parts_of(more), strict=True)
     return paired([one + other for one, other in both], plan)
 

@@ -14,7 +14,7 @@ of CrypTen and models of Keras have gradients, shares and integers of their own,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import Any
 
 from extensions.network.chain import Network
@@ -156,9 +156,6 @@ class SampledStep:
 
     def __call__(self, parts: Parameters, *public: Any) -> Parameters:
         """Returns the parts after the step; memory is that of one piece."""
-        sums: Sums | None = None
         batches = self.host.samples(self.placed, self.rows, self.rate, self.pieces)  # 3.1, 3.4
-        for batch in batches:
-            sums = added(sums, self.clipped(parts, batch), self.step.plan)
-        assert sums is not None
-        return self.finish(parts, sums, *public)
+        each = (self.clipped(parts, batch) for batch in batches)
+        return self.finish(parts, reduce(partial(added, plan=self.step.plan), each), *public)

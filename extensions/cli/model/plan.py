@@ -30,9 +30,7 @@ def plan(
     schedule: Annotated[Schedule, Options("Run")],
     network: Annotated[
         str | None,
-        Option(
-            help="Network between the parties: " + ", ".join(NETWORKS) + "; by default nothing."
-        ),
+        Option(help=f"Network between the parties: {', '.join(NETWORKS)}; by default nothing."),
         one_of(NETWORKS),
     ] = None,
     json_out: Report = None,

@@ -15,6 +15,7 @@ Deviation:
 """
 
 from collections.abc import Iterable
+from functools import partial, reduce
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
@@ -53,12 +54,13 @@ def noisy_sums(
     Returns:
         Of each layer its weight's and its bias's sum, f + `plan.factor_bits` fractional bits.
     """
-    sums: Sums | None = None
-    for batch in pieces:
+
+    def clipped(batch: Batch) -> Sums:
         trace = forward(ring, network, parameters, batch.x)
         gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
-        sums = added(sums, clipped_sums(ring, gradients, plan, batch.padding), plan)
-    assert sums is not None
+        return clipped_sums(ring, gradients, plan, batch.padding)
+
+    sums = reduce(partial(added, plan=plan), map(clipped, pieces))
     return parts_of(with_noise(ring, sums, plan, source))
 
 
