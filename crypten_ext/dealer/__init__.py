@@ -4,7 +4,8 @@
     crypten.cfg.mpc.provider = "DEALER"
 
 The dealer is that of the federation whose parties `crypten_ext.transport.init` brought together.
-Elsewhere it is at DEALER_ADDRESS=HOST:PORT in the environment, and nobody proves who it is.
+Else one that the same user started on this machine by `pea dealer`, at DEALER_ADDRESS=HOST:PORT in
+the environment. Both ends prove who they are by TLS.
 
 Each party shares a key with the dealer and expands its shares of a tuple from it. The dealer
 expands the same shares and sends what they lack for the tuple to be right: a word for each that
@@ -16,7 +17,6 @@ beside local parties with ``provider="dealer"``; `pea prepare` deals beforehand,
 """
 
 from crypten_ext.dealer.client import (
-    ADDRESS,
     begin_run,
     carried,
     corrected_bytes,
@@ -30,6 +30,7 @@ from crypten_ext.dealer.provider import DealerProvider
 from crypten_ext.dealer.registration import begin_step, install, remove
 from crypten_ext.dealer.server import BACKLOG, Dealt, serve, serve_runs
 from crypten_ext.dealer.writing import check_vacant, paths_in, prepare
+from crypten_ext.here import ADDRESS
 
 __all__ = [
     "ADDRESS",

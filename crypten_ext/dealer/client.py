@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from crypten_ext.dealer.connection import DEALER, Links, connect, connect_member, with_dealer
+from crypten_ext.dealer.connection import DEALER, connect
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
@@ -21,14 +21,15 @@ from crypten_ext.dealer.recipe import Recipe, Shares
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
-from crypten_ext.transport import Session, session
+from crypten_ext.here import ADDRESS, seat_at
+from crypten_ext.transport import session
 from extensions.errors import MaterialError, PeaError
-from extensions.runs.providers import DEALER_ADDRESS
+from extensions.runs.processes.seats import own_seat
+from extensions.transport import Local
 from extensions.transport.hello import NO_RUN
 
 from crypten import communicator
 
-ADDRESS = DEALER_ADDRESS
 _AHEAD, _AHEAD_WORDS = 2, 1 << 18
 """Tuples that are drawn ahead, each of at most so many words: 2 MiB."""
 
@@ -94,43 +95,22 @@ class Client:
         self.corrected_bytes = 0
 
     @classmethod
-    def connected(cls, address: str, rank: int, parties: int, run: bytes = NO_RUN) -> Client:
+    def connected(cls, find: Callable[[], Local], run: bytes = NO_RUN) -> Client:
         """Returns the client of a running dealer, once all parties have theirs.
 
         Args:
-            address: "HOST:PORT" of the dealer.
-            rank: of this party.
-            parties: number of parties.
-            run: digest of the manifest of the run.
-
-        Raises:
-            DealerLostError: no dealer answers there for 30 s, or it refuses this party.
-            PartyLostError: another party did not come to the dealer within 300 s.
-        """
-        link, key = connect(address, rank, parties, run=run)
-        ahead = Corrections(partial(Links, {DEALER: link}))
-        return cls(key, rank, parties, source=ahead, leave=ahead.finish)
-
-    @classmethod
-    def member(cls, session: Session, run: bytes = NO_RUN) -> Client:
-        """Returns the client of the dealer of this party's federation, once all have theirs.
-
-        Args:
-            session: in which the parties have met; its federation has a dealer.
-            run: digest of the manifest of the run.
+            find: of `crypten_ext.dealer.connection.connect`.
+            run: which no other has.
 
         Raises:
             DealerLostError: the dealer does not answer for 30 s, or either end refused the other.
             PartyLostError: another party did not come to the dealer within 300 s.
         """
-        local = session.local
-        dealer, rank = local.federation.dealer, local.rank
-        assert dealer is not None and rank is not None  # noqa: PT018
-        own = hashlib.sha256(b"tuples of " + session.run + run).digest()
-        link, key = connect_member(local, dealer, own)
-        ahead = Corrections(partial(with_dealer, link, local, dealer, own))
+        seat = connect(find, run)
+        local, ahead = seat.local, Corrections(seat.correspond)
+        assert local.rank is not None
         parties = len(local.federation.parties)
-        return cls(key, rank, parties, source=ahead, leave=ahead.finish)
+        return cls(seat.key, local.rank, parties, source=ahead, leave=ahead.finish)
 
     @classmethod
     def prepared(cls, material: Material) -> Client:
@@ -227,30 +207,37 @@ def begin_run(digest: str) -> None:
 def current() -> Client:
     """Returns this process's client, which the first call connects to the dealer.
 
-    That is the one of the federation whose parties have met, if it has one; else it is at
-    ``DEALER_ADDRESS``.
+    That is the one of the federation whose parties have met, or in which a launcher gave this
+    process a seat; else this user started it on this machine, at ``DEALER_ADDRESS``.
 
     Raises:
         PeaError: no dealer is known.
+        ArgumentError: ``DEALER_ADDRESS`` is not on this machine.
         DealerLostError: no dealer answers there.
         PartyLostError: another party did not come to it.
     """
     global _client
-    met = session()
-    if _client is None and met is not None and met.local.federation.dealer is not None:
-        _client = Client.member(met, _run)
     if _client is None:
-        if ADDRESS not in os.environ:
-            raise PeaError(
-                "No dealer is known. Start one with `pea dealer` and name it in the federation, or "
-                f"set the environment variable {ADDRESS} to its HOST:PORT, or call "
-                "crypten_ext.dealer.use_material(PATH). Without a dealer, set "
-                "crypten.cfg.mpc.provider to 'PARTIES'."
-            )
-        world = communicator.get()
-        rank, parties = world.get_rank(), world.get_world_size()
-        _client = Client.connected(os.environ[ADDRESS], rank, parties, _run)
+        find, run = _way()
+        _client = Client.connected(find, hashlib.sha256(b"tuples of " + run + _run).digest())
     return _client
+
+
+def _way() -> tuple[Callable[[], Local], bytes]:
+    """Returns how this party's end is found, and the run that party 0 drew, if it did."""
+    met = session()
+    local, run = (own_seat(), NO_RUN) if met is None else (met.local, met.run)
+    if local is not None and local.federation.dealer is not None:
+        return lambda: local, run
+    if ADDRESS not in os.environ:
+        raise PeaError(
+            "No dealer is known. Start one with `pea dealer` and name it in the federation, or "
+            f"set the environment variable {ADDRESS} to its HOST:PORT on this machine, or call "
+            "crypten_ext.dealer.use_material(PATH). Without a dealer, set "
+            "crypten.cfg.mpc.provider to 'PARTIES'."
+        )
+    world = communicator.get()
+    return partial(seat_at, os.environ[ADDRESS], world.get_rank(), world.get_world_size()), run
 
 
 def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None = None) -> None:

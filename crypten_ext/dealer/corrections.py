@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import DEALER, BrokenFrameError, Links
+from crypten_ext.dealer.connection import DEALER
 from crypten_ext.dealer.messages import LONGEST_STEP, Tag
 from crypten_ext.dealer.requests import Request
 from extensions.errors import DealerLostError, PartyLostError, PeaError
@@ -27,7 +27,7 @@ LATEST = 30.0
 _LEAVING = 10.0
 _LOOK = 1.0
 
-Meet = Callable[[Hear, Lose], Post | Links]
+Meet = Callable[[Hear, Lose], Post]
 
 
 class Corrections:
@@ -153,8 +153,8 @@ class Corrections:
     def _say(self, message: bytes) -> None:
         try:
             self.post.send(DEALER, message)
-        except OSError as error:
-            raise self._failure or _lost(error) from error
+        except PartyLostError as lost:
+            raise self._failure or _lost(lost) from lost
 
     def _next(self) -> tuple[Tag, memoryview]:
         deadline = time.monotonic() + self._latest
@@ -185,9 +185,9 @@ class Corrections:
         else:
             self._put(tag, payload)
 
-    def _lose(self, _: int, error: Exception | None) -> None:
+    def _lose(self, _: int, lost: PartyLostError) -> None:
         """A thread has lost the dealer."""
-        self._end(_lost(error))
+        self._end(_lost(lost))
 
     def _end(self, failure: PeaError) -> None:
         """There are no more corrections; the first reason counts."""
@@ -217,11 +217,6 @@ def _joined(payloads: Sequence[memoryview]) -> torch.Tensor:
     return torch.from_numpy(parts[0] if is_own else np.concatenate(parts))
 
 
-def _lost(error: Exception | None) -> DealerLostError:
-    """Returns the error for a correspondence with the dealer that ended so."""
-    if error is None:
-        return DealerLostError("closed its connection.")
-    if isinstance(error, PartyLostError):  # as those name the other end
-        return DealerLostError(str(error).removeprefix(f"party {error.rank} ").rstrip(".") + ".")
-    reached = "" if isinstance(error, BrokenFrameError) else "cannot be reached any more: "
-    return DealerLostError(f"{reached}{error}.")
+def _lost(lost: PartyLostError) -> DealerLostError:
+    """Returns the error for a correspondence that ended so, which names the dealer as a party."""
+    return DealerLostError(str(lost).removeprefix(f"party {lost.rank} ").rstrip(".") + ".")

@@ -6,20 +6,22 @@ Of noise that it deals it learns the scale, and the noise itself, for it draws i
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from queue import Empty, SimpleQueue
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import LARGEST_REQUEST, Door, Link
+from crypten_ext.dealer.connection import LARGEST, Door
 from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
+from crypten_ext.here import hosted
 from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import PartyLostError
 from extensions.ring.fixed_point import Integers
@@ -31,7 +33,7 @@ BACKLOG = 1024
 AHEAD = 2
 """Steps whose corrections are sent before they begin, one of them while the step before works."""
 _LONGEST_REASON = 300
-_WAITING = 2 * LARGEST_REQUEST
+_WAITING = 2 * LARGEST
 """Bytes of a party's messages that may wait to be heard, each counted with `_ENVELOPE` more."""
 _ENVELOPE = 256
 _LEAD = messages.LONGEST_STEP
@@ -69,29 +71,31 @@ def serve(
     """Deals for one run, from the first party's arrival to the last one's goodbye.
 
     Args:
-        listener: where the parties connect; it is closed once all have, in a federation in the end.
+        listener: where the parties connect; it is closed in the end.
         parties: number of parties.
-        local: the dealer's end in a federation, whose parties alone get seats; None without one.
+        local: the dealer's end, whose federation's parties alone get seats; None: they are this
+            user's processes on this machine, and keys are made for this run
+            (`crypten_ext.here.hosted`).
         view: called with the rank and the content of everything that a party sends.
         join_timeout: seconds within which all parties must have come; None: whatever it takes.
 
     Guarantees:
         Until all parties have their seats nothing that connects ends the dealer, and a party that
-        leaves may come again (`crypten_ext.dealer.connection.Door`). In a federation one whose
-        connection breaks later comes back within `extensions.transport.returning.RETURN` seconds.
+        leaves may come again (`crypten_ext.dealer.connection.Door`). One whose connection breaks
+        later comes back within `extensions.transport.returning.RETURN` seconds.
 
     Raises:
+        ArgumentError: without `local` it listens where other hosts may reach it.
         PartyLostError: a party did not come in time; or one closed its connection without a goodbye
-            after all had come and was not back in time, did not complete a message, sent one that
-            cannot be used, or asked for other tuples than another party.
+            after all had come and was not back in time, sent a message that cannot be used, or
+            asked for other tuples than another party.
     """
-    view = view or _see_nothing
-    with ExitStack() as until_gathered:
-        door = until_gathered.enter_context(_door(listener, parties, view, local))
-        dealer = _Dealer(door, *door.gather(join_timeout), view)
-        if local is None:
-            until_gathered.close()  # nobody comes back
-        return dealer.run()
+    Whole(1, 64).check("parties", parties)
+    with ExitStack() as stack:
+        local = local or stack.enter_context(hosted(listener, parties))
+        door = stack.enter_context(_door(listener, local))
+        keys = door.gather(math.inf if join_timeout is None else join_timeout, after_first=False)
+        return _Dealer(door, keys, view or _see_nothing).run()
 
 
 def serve_runs(
@@ -110,21 +114,21 @@ def serve_runs(
         what was dealt in a run, or why it ended early; and why the latest connections that were
         refused since the run before were.
     """
-    parties = len(local.federation.parties)
-    with _door(listener, parties, _see_nothing, local) as door:
+    seconds = math.inf if join_timeout is None else join_timeout
+    with _door(listener, local) as door:
         while True:
             ended: Dealt | PartyLostError
             try:
-                ended = _Dealer(door, *door.gather(join_timeout), _see_nothing).run()
+                keys = door.gather(seconds, after_first=True)
+                ended = _Dealer(door, keys, _see_nothing).run()
             except PartyLostError as lost:
                 ended = lost
             yield ended, door.clear()
 
 
-def _door(listener: socket.socket, parties: int, view: View, local: Local | None) -> Door:
-    Whole(1, 64).check("parties", parties)
+def _door(listener: socket.socket, local: Local) -> Door:
     listener.listen(BACKLOG)
-    return Door(listener, parties, view, local)
+    return Door(listener, local)
 
 
 def _see_nothing(rank: int, message: bytes) -> None:
@@ -136,24 +140,21 @@ class _Dealer:
 
     Args:
         door: where the parties have come in.
-        links: to the parties, by rank.
-        keys: of their tuples.
+        keys: of their tuples, by rank.
         view: of `serve`.
     """
 
-    def __init__(
-        self, door: Door, links: dict[int, Link], keys: dict[int, bytes], view: View
-    ) -> None:
-        self._parties = len(links)
-        self._present, self._keys, self._view = {*links}, keys, view
+    def __init__(self, door: Door, keys: Sequence[bytes], view: View) -> None:
+        self._parties = len(keys)
+        self._present, self._keys, self._view = {*range(self._parties)}, keys, view
         self._own_key = os.urandom(KEY_BYTES)
-        self._repeats: dict[int, deque[bytes]] = {rank: deque() for rank in links}
-        self._received, self._heard = dict.fromkeys(links, 0), dict.fromkeys(links, 0)
+        self._repeats: list[deque[bytes]] = [deque() for _ in keys]
+        self._received, self._heard = [0] * len(keys), [0] * len(keys)
         self._lost: set[int] = set()
         self._plan: _Plan | None = None
         self._tuples = self._bytes = 0
         self._inbox: SimpleQueue[tuple[int, bytes | bytearray | PartyLostError]] = SimpleQueue()
-        self._post = door.correspondence(links, self._receive, self._lose)
+        self._post = door.correspondence(self._receive, self._lose)
 
     def run(self) -> Dealt:
         try:
@@ -189,18 +190,19 @@ class _Dealer:
         if self._received[rank] - self._heard[rank] <= _WAITING:
             self._inbox.put((rank, message))
         else:
-            self._lose(rank, ValueError("it sent more than it can be owed answers to"))
+            reason = "sent the dealer more than it can be owed answers to"
+            self._lose(rank, PartyLostError(rank, reason))
 
-    def _lose(self, rank: int, error: Exception | None) -> None:
+    def _lose(self, rank: int, lost: PartyLostError) -> None:
         """A thread has lost a party; the first reason counts."""
         if rank not in self._lost:
             self._lost.add(rank)
-            self._inbox.put((rank, _lost(rank, error)))
+            self._inbox.put((rank, lost))
 
     def _hear(self, rank: int, message: bytes | bytearray) -> bool:
         """Returns whether the message that this party sent was its goodbye."""
         if not message:
-            raise PartyLostError(rank, "broke its connection to the dealer: sent an empty message")
+            raise PartyLostError(rank, "sent the dealer an empty message")
         self._view(rank, bytes(message))
         digest, due = hashlib.sha256(message).digest(), self._repeats[rank]
         if due and due[0] == digest:
@@ -246,9 +248,8 @@ class _Dealer:
             plan.steps -= 1
 
     def _deal(self, asker: int, request: Request, generation: int, sequence: int) -> None:
-        keys = [self._keys[rank] for rank in range(self._parties)]
         try:
-            correction = correction_of(keys, self._own_key, sequence, request)
+            correction = correction_of(self._keys, self._own_key, sequence, request)
         except Exception as error:  # whatever a request of nonsense makes torch raise
             reason = f"asked the dealer for what cannot be dealt: {_brief(error)}"
             raise PartyLostError(asker, reason) from error
@@ -265,22 +266,7 @@ class _Dealer:
         for turn in zip_longest(*(messages.pieces(len(own)) for own in words.values())):
             for rank, piece in zip(words, turn, strict=True):
                 if piece is not None:
-                    self._send_to(rank, messages.pack(tag, words[rank][piece]))
-
-    def _send_to(self, rank: int, message: bytes) -> None:
-        try:
-            self._post.send(rank, message)
-        except OSError as error:
-            raise _lost(rank, error) from error
-
-
-def _lost(rank: int, error: Exception | None) -> PartyLostError:
-    """Returns the error that names a party whose connection ended so."""
-    if isinstance(error, PartyLostError):
-        return error
-    if error is None:
-        return PartyLostError(rank, "closed its connection to the dealer")
-    return PartyLostError(rank, f"broke its connection to the dealer: {error}")
+                    self._post.send(rank, messages.pack(tag, words[rank][piece]))
 
 
 def _brief(error: BaseException) -> str:

@@ -1,19 +1,21 @@
 """A model's owner and data owners as processes of this machine, with keys made for them."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from crypten_ext.pencil.meeting import federation_of
 from extensions import printing
 from extensions.errors import PeaError
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.budget.file import SUFFIX
-from extensions.transport import make
+from extensions.runs.processes.seats import federation_of
+from extensions.transport import Identity, make
 
 MODULE = "crypten_ext.pencil"
 
@@ -43,7 +45,7 @@ def commands_of(
     for number, records in enumerate(files):
         name = f"data-{number}"
         identity = make(name, folder / f"{name}.pem", 1)
-        path = str(federation_of(model, identity, folder / f"{name}.toml"))
+        path = str(meeting_of(model, identity, folder / f"{name}.toml"))
         first += ["--federation", path]
         own = ["--key", str(identity.path), "--federation", path, "--records", str(records)]
         own += ["--budget", str(kept / f"{name}{SUFFIX}")]
@@ -51,6 +53,14 @@ def commands_of(
             own += ["--ledger", str(earlier)]
         commands.append(["data", *own, *typed(cost)])
     return commands
+
+
+def meeting_of(model: Identity, data: Identity, path: Path) -> Path:
+    """Writes the federation of two identities on this machine, at ports that are free now."""
+    with ExitStack() as stack:
+        places = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        federation_of((model, data), places).write(path)
+    return path
 
 
 def typed(options: object) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,7 +15,7 @@ from crypten_ext.transport.group import current
 from crypten_ext.transport.meeting import session
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.runs.manifest import Manifest
-from extensions.transport import Federation, Identity, Local, Member
+from extensions.transport import Local
 
 import crypten
 
@@ -79,21 +78,3 @@ def carried() -> int:
     mesh = current()
     assert mesh is not None
     return sum(mesh.carried(mesh.others))
-
-
-def federation_of(model: Identity, data: Identity, path: Path) -> Path:
-    """Writes the federation of two identities on this machine, at ports that are free now."""
-    places = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    members = [
-        Member(
-            name=one.name,
-            role="party",
-            fingerprint=one.fingerprint,
-            address=f"127.0.0.1:{place.getsockname()[1]}",
-        )
-        for one, place in zip((model, data), places, strict=True)
-    ]
-    for place in places:
-        place.close()
-    Federation(members).write(path)
-    return path

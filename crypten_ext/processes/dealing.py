@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import socket
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Literal
 
 from crypten_ext.processes.worker import THIRD_PARTY
@@ -13,7 +11,7 @@ from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPa
 from extensions.rules import Whole
 from extensions.runs.processes import Process, Template, describe_ending
 from extensions.runs.processes.seats import Seat
-from extensions.runs.providers import DEALER_ADDRESS, Provider, check_provider
+from extensions.runs.providers import Provider, check_provider
 
 Beside = Provider | Literal["ttp"]
 """Who may deal beside parties; "ttp" is CrypTen's third party."""
@@ -105,23 +103,16 @@ def start_dealing(
         parties: Their number.
         env: What their environments have in common.
         template: What it is a copy of, if anything.
-        seat: Where it meets the parties; a dealer without one takes whoever comes.
+        seat: Where it meets the parties.
     """
     if provider == "dealer":
-        with ExitStack() as stack:
-            descriptors = seat.descriptors
-            if not descriptors:
-                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-                descriptors = [listener.fileno()]
-                env[DEALER_ADDRESS] = "{}:{}".format(*listener.getsockname())
-            dealer = DealingProcess(
-                *("the dealer", DealerLostError),
-                *("crypten_ext.dealer.__main__", str(parties)),
-                env={**env, **seat.env},
-                descriptors=descriptors,
-                template=template,
-            )
-        return dealer
+        return DealingProcess(
+            *("the dealer", DealerLostError),
+            *("crypten_ext.dealer.__main__", str(parties)),
+            env={**env, **seat.env},
+            descriptors=seat.descriptors,
+            template=template,
+        )
     if provider == "ttp":
         env[THIRD_PARTY] = "1"
         return DealingProcess(

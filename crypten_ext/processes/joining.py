@@ -15,6 +15,7 @@ import torch.distributed
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 from torch.distributed import DistError
 
+from crypten_ext.here import ADDRESS, check_here
 from crypten_ext.processes.introductions import introduce, parties_of
 from crypten_ext.processes.liveness import SILENCE, Watch
 from crypten_ext.transport.meeting import Session, at_door, begin, board_of, connect, run_of
@@ -34,7 +35,14 @@ TLS_SILENCE = 1.5 * RETURN
 
 
 def together(meeting: Meeting, manifest: Manifest) -> AbstractContextManager[None]:
-    """Returns a block in which CrypTen is initialised: `joined_by_tls` or `joined`."""
+    """Returns a block in which CrypTen is initialised: `joined_by_tls` or `joined`.
+
+    Raises:
+        ArgumentError: without a federation, a dealer that is not on this machine.
+    """
+    if meeting.dealer is not None:
+        check_here("dealer", meeting.dealer)
+        os.environ[ADDRESS] = meeting.dealer
     local = meeting.local(parties_of(manifest))
     if local is not None:
         return joined_by_tls(local, manifest, meeting.join_timeout)

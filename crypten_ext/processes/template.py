@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from crypten_ext.compat import check_installed
+from crypten_ext.here import ADDRESS
 from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.runs.processes import Template, shared_template
-from extensions.runs.providers import DEALER_ADDRESS
 
 _MODULES = (PROGRAM, "crypten_ext.registry")
 
@@ -37,7 +37,7 @@ def template_of(
         yield None
         return
     common = environment_of(parties, "", env or {})
-    early = {name: value for name, value in (env or {}).items() if name != DEALER_ADDRESS}
+    early = {name: value for name, value in (env or {}).items() if name != ADDRESS}
     kind = (common["OMP_NUM_THREADS"], frozenset(early.items()))
     with shared_template(*_MODULES, *modules, env=common, key=kind) as template:
         yield template

@@ -268,8 +268,6 @@ def train_party(
         from crypten_ext.run.training import train as train_here
 
         import crypten
-    if meeting.dealer is not None:
-        os.environ[dealing.ADDRESS] = meeting.dealer
     if options.material is not None:
         _check_material(options.material, meeting.rank, config)
     with together(meeting, manifest):

@@ -6,9 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
+from crypten_ext.here import check_here
 from crypten_ext.run.needs import PREPARED
 from crypten_ext.run.place import Place
-from extensions.checks import check_address, check_seconds
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.options import Option, Options, Writes
@@ -76,7 +77,8 @@ class Counts:
 
 def dealer(
     bind: Annotated[
-        str | None, Option(help="HOST:PORT to listen at, without a federation.")
+        str | None,
+        Option(help="127.0.0.1:PORT, for this user's parties without a federation."),
     ] = None,
     parties: Annotated[int | None, Option(help="Number of parties, without a federation.")] = None,
     join_timeout: Annotated[
@@ -95,8 +97,8 @@ def dealer(
     """Deal for runs of `pea party`, on a host that holds no data and sides with no party.
 
     It learns shapes and counts. With a federation it deals for one run after another, by TLS, until
-    it is stopped. With --bind it takes whoever comes, and ends with its run. Its status is 1 if a
-    party was lost or did not come.
+    it is stopped. With --bind it deals for one run of parties that the same user starts on this
+    machine. Its status is 1 if a party was lost or did not come.
     """
     check_seconds("join_timeout", join_timeout)
     keep_memory()
@@ -115,7 +117,7 @@ def dealer(
             "{bind} and {parties}, or {federation} and {key}",
             code="either",
         )
-    host, port = check_address("bind", bind)
+    host, port = check_here("bind", bind)
     check_parties(parties, 2)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -1,6 +1,5 @@
 """One party of CrypTen with its shares of a model, in a pool or started by hand."""
 
-import os
 from typing import Any
 
 from crypten_ext import dealer, pairwise
@@ -48,8 +47,6 @@ def use_party(
             "{provider=tfp}",
             code="either",
         )
-    if meeting.dealer is not None:
-        os.environ[dealer.ADDRESS] = meeting.dealer
     manifest = manifest_of(request, own.shared, SOFTWARE)
     with together(meeting, manifest):
         found = _use_here(request, files, computing.provider)

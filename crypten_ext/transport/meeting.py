@@ -220,14 +220,14 @@ def begin(mesh: Mesh, session: Session, third_parties: int = 0) -> None:
 
 
 def take_seat(descriptors: Sequence[str], third_parties: int = 0) -> None:
-    """A process with a seat meets the others, before CrypTen is initialised; one without does not.
+    """A process that listens meets the others, before CrypTen is initialised; any other does not.
 
     Args:
         descriptors: as the process's arguments have them.
         third_parties: as in `begin`.
     """
     local = own_seat()
-    if local is None:
+    if local is None or not descriptors:
         return
     with (
         socket.socket(fileno=int(descriptors[0])) as listener,

@@ -74,7 +74,7 @@ class Meeting:
         rendezvous: meeting place: tls://PATH of the federation's file, by default in the working
             folder; or in the clear tcp://HOST:PORT of party 0, or file://PATH on one machine.
         join_timeout: seconds to wait until all parties have joined.
-        dealer: HOST:PORT of the dealer; not with tls://, whose federation names it.
+        dealer: 127.0.0.1:PORT of this user's dealer; not with tls://, whose federation names it.
         key: this party's file of `pea keys`, with tls://.
 
     Raises:

@@ -8,9 +8,6 @@ from extensions.ring.tuples import MOST_MAKERS
 
 Provider = Literal["dealer", "parties", "tfp"]
 
-DEALER_ADDRESS = "DEALER_ADDRESS"
-"""Environment variable that tells a party where the dealer is, as HOST:PORT."""
-
 
 @dataclass(frozen=True)
 class Dealing:

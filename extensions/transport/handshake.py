@@ -194,7 +194,7 @@ def answer(
         wire.write(Claim(said, terms.purpose[:16], local.rank, terms.run).pack())
         wire.judge(claim.objection(mine, member, local.federation) or terms.objection)
         wire.hear_verdict()
-        return Admitted(member, claim.purpose, wire.keep_secured())
+        return Admitted(member, claim.purpose, wire.keep())
 
 
 def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes) -> Admitted:
@@ -209,7 +209,7 @@ def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes)
     wire.write(claim.pack())
     wire.judge(Claim.unpack(wire.read(CLAIM_BYTES)).objection(claim, member, local.federation))
     wire.hear_verdict()
-    return Admitted(member, purpose, wire.keep_secured())
+    return Admitted(member, purpose, wire.keep())
 
 
 def _met_itself(connection: socket.socket) -> OSError:

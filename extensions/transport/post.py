@@ -21,8 +21,8 @@ _LAST = 5.0
 _JOIN = 1.0
 
 Hear = Callable[[int, bytes | bytearray], None]
-Lose = Callable[[int, Exception | None], None]
-"""Takes who is lost and why; None where the other host has closed its connection in good order."""
+Lose = Callable[[int, PartyLostError], None]
+"""Takes who is lost and why."""
 
 
 class Post:

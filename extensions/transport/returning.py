@@ -86,14 +86,17 @@ class Returning:
         self._stir.set()
 
     def verdict(self, rank: int) -> str:
-        """Returns what became of a rank whose connection broke; empty while it may come back."""
+        """Returns what became of a rank whose connection broke; empty while it may come back.
+
+        Of several that are late the first comes first: it may be why the others have gone.
+        """
         with self._lock:
             if rank in self.arrived:
                 return ""
             away = time.monotonic() - self._since[rank]
             if self._is_over:
                 return self._why[rank]
-            if rank not in self._never and away < self._seconds:
+            if rank not in self._never and (away < self._seconds or rank != self._first_away()):
                 return ""
             return f"{self._why[rank]}; {self._never.get(rank, self._late)}"
 
@@ -113,12 +116,14 @@ class Returning:
     def give_up(self, reason: str) -> None:
         """Who has been away longest never comes back, for this reason."""
         with self._lock:
-            away = self._since.keys() - self.arrived.keys()
-            if away:
-                first = min(away, key=self._since.__getitem__)
+            if (first := self._first_away()) is not None:
                 self._why.setdefault(first, "closed its connection")
                 self._never.setdefault(first, reason)
         self.wake()
+
+    def _first_away(self) -> int | None:
+        away = self._since.keys() - self.arrived.keys()
+        return min(away, key=self._since.__getitem__, default=None)
 
     def forget(self, rank: int) -> None:
         """Nobody of this rank is waited for or taken from now on."""

@@ -63,16 +63,11 @@ class Wire:
         if not self._kept:
             self._connection.close()
 
-    def keep(self) -> socket.socket:
-        """Returns the connection, which stays open."""
+    def keep(self) -> ssl.SSLSocket:
+        """Returns the connection, which is of TLS and stays open."""
+        assert isinstance(self._connection, ssl.SSLSocket)
         self._kept = True
         return self._connection
-
-    def keep_secured(self) -> ssl.SSLSocket:
-        """Returns the connection, which is of TLS and stays open."""
-        connection = self.keep()
-        assert isinstance(connection, ssl.SSLSocket)
-        return connection
 
     def read(self, size: int) -> bytes:
         """Returns so many bytes; ConnectionError if the other end closes before."""

@@ -26,7 +26,6 @@ from extensions.errors import ArgumentError, DealerLostError, PartyLostError, Pe
 from extensions.runs.budget.file import update
 from extensions.runs.processes import Failure, Process
 from extensions.runs.processes.seats import federation_of
-from extensions.runs.providers import DEALER_ADDRESS
 from extensions.transport import Door, Local
 from extensions.transport.board import Board, BoardLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
@@ -301,7 +300,7 @@ def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
     env = {"NAME": "of this test"}
     with template_of(2, env=env, modules=["wave"]) as begun:
         assert begun is not None
-        with Parties(2, env={**env, DEALER_ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
+        with Parties(2, env={**env, dealer.ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
             of_parties = {parent_of(pid) for pid in pool.pids}
             elsewhere = [Parties(2, env=env), Parties(2, env={"NAME": "x"}, modules=["wave"])]
             for other in elsewhere:
@@ -310,10 +309,6 @@ def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
         assert of_parties == {begun._process.pid}
         assert not begun.has_ended
     assert begun.has_ended
-
-
-def test_the_launcher_knows_the_dealers_variable() -> None:
-    assert DEALER_ADDRESS == dealer.ADDRESS
 
 
 # --- parties started by hand -------------------------------------------------------------------

@@ -1,29 +1,12 @@
 """How a party and the dealer come together: `Door` on the dealer's side, `connect` on a party's.
 
-In a federation both prove who they are by TLS. Without one a party says hello with a public value,
-the dealer welcomes it with another, and both agree on keys; the party then proves, in a sealed
-frame, that it has them, and only that gives it its seat. Until every seat is taken the dealer tells
-the seated which parties it still waits for. From then on both have a correspondence: of TLS one
-that outlives its connections (`extensions.transport.post.Post`), else `Links`.
+The dealer is a member of the parties' federation, and both prove who they are by TLS. A party is
+then told the key of its tuples, 32 bytes, and again and again which parties the dealer still waits
+for, as a bit each of 8 bytes. Once it waits for nobody, both have a correspondence that outlives
+its connections (`extensions.transport.post.Post`).
 """
 
-from crypten_ext.dealer.connection.dialling import connect, connect_member
 from crypten_ext.dealer.connection.door import Door
-from crypten_ext.dealer.connection.frames import BrokenFrameError, Frames
-from crypten_ext.dealer.connection.link import LARGEST_FRAME, LARGEST_REQUEST, Link
-from crypten_ext.dealer.connection.links import Links
-from crypten_ext.dealer.connection.members import DEALER, with_dealer
+from crypten_ext.dealer.connection.party import DEALER, LARGEST, Seat, connect
 
-__all__ = [
-    "DEALER",
-    "LARGEST_FRAME",
-    "LARGEST_REQUEST",
-    "BrokenFrameError",
-    "Door",
-    "Frames",
-    "Link",
-    "Links",
-    "connect",
-    "connect_member",
-    "with_dealer",
-]
+__all__ = ["DEALER", "LARGEST", "Door", "Seat", "connect"]

@@ -1,49 +1,51 @@
-"""The dealer's door: everybody may knock, nobody can hold it, and whoever has a seat may leave it.
-
-Members of a federation prove who they are. Without one it is not known who knocks: the first to
-prove the keys of a seat has it. What a stranger can do is bounded in bytes, in time and in number.
-"""
+"""The dealer's door: parties of its federation come, leave and come back, strangers get nothing."""
 
 from __future__ import annotations
 
-import math
+import os
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from crypten_ext.dealer.connection.frames import BrokenFrameError
-from crypten_ext.dealer.connection.handshake import Seat, Visit, awaiting
-from crypten_ext.dealer.connection.link import LARGEST_REQUEST, Link
-from crypten_ext.dealer.connection.links import Links
-from crypten_ext.dealer.connection.members import admit, at_dealer
+from crypten_ext.dealer.connection.party import AGAIN, DEALING, LARGEST, missing_message
+from crypten_ext.masks.keystream import KEY_BYTES
+from extensions.checks import waitable
 from extensions.errors import PartyLostError
-from extensions.transport import Local
+from extensions.transport import Local, Member, Mesh
+from extensions.transport.handshake import Admitted, Terms, answer
+from extensions.transport.hello import Claim
 from extensions.transport.lobby import Lobby
 from extensions.transport.post import Hear, Lose, Post
 from extensions.transport.returning import Returning
-from extensions.transport.wire import Wire
+from extensions.transport.stream import Stream
+from extensions.transport.wire import BUSY
 
 STAY = 10.0
 """Seconds from the arrival of a visitor to its seat."""
-_REQUEST_TIME = 60.0
 _ASKING = 0.05
 _SAYING = 5.0
 """Seconds after which the seated hear again who is missing, and so that the dealer is there."""
 _DEALERS = -1
 """Rank of the dealer's own end."""
 
-Offer = tuple[socket.socket, Seat]
+
+@dataclass(frozen=True)
+class _Seat:
+    connection: ssl.SSLSocket
+    stream: Stream
+    key: bytes
+    run: bytes
 
 
-class Door(Lobby[Offer]):
+class Door(Lobby[tuple[Admitted, bytes]]):
     """Where parties get their seats, and strangers nothing, until the `with` block ends.
+
+    A guest is a party's connection and its run.
 
     Args:
         listener: where everybody connects; it is closed in the end.
-        parties: number of parties.
-        greet: called with the rank and public value of whoever takes a seat.
-        local: the dealer's end, whose parties alone get seats; None without a federation.
+        local: the dealer's end, whose parties alone get seats.
 
     Guarantees:
         those of `extensions.transport.lobby.Lobby`. Each visitor has `STAY` seconds and sends at
@@ -51,70 +53,56 @@ class Door(Lobby[Offer]):
         dealer's software.
     """
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        parties: int,
-        greet: Callable[[int, bytes], None],
-        local: Local | None = None,
-    ) -> None:
+    def __init__(self, listener: socket.socket, local: Local) -> None:
         super().__init__(listener)
-        self._parties, self._greet, self._local = parties, greet, local
-        self._links: dict[int, Link] = {}
-        self._keys: dict[int, bytes] = {}
-        self._runs: dict[int, bytes] = {}
+        self._local, self._parties = local, len(local.federation.parties)
+        self._seats: dict[int, _Seat] = {}
         self._returning: Returning | None = None
-        self._is_dealing = False
         self._told = 0.0
 
     def __exit__(self, *details: object) -> None:
         super().__exit__(*details)
-        if not self._is_dealing:
-            self.clear()
+        self.clear()
 
-    def gather(self, seconds: float | None = None) -> tuple[dict[int, Link], dict[int, bytes]]:
-        """Returns links and tuple keys by rank, once every seat is taken.
+    def gather(self, seconds: float, *, after_first: bool) -> list[bytes]:
+        """Returns the keys of the parties' tuples by rank, once every seat is taken.
 
         From then on no seat is given until `clear`.
 
         Args:
-            seconds: within which all parties must have their seats, of a federation once one has
-                its own; None: there is no limit.
+            seconds: within which all parties must have their seats.
+            after_first: whether they count only while a party has its seat.
 
         Raises:
             PartyLostError: a party has no seat at the end of the time; the first such is named.
         """
-        limit = math.inf if seconds is None else seconds
         begin = time.monotonic()
         with self.change:
-            while len(self._links) < self._parties:
-                if self._local is not None and not self._links:
-                    begin = time.monotonic()  # members may take their time between two runs
-                left = begin + limit - time.monotonic()
+            while len(self._seats) < self._parties:
+                if after_first and not self._seats:
+                    begin = time.monotonic()  # parties may take their time between two runs
+                left = begin + seconds - time.monotonic()
                 if left <= 0.0:
-                    raise self._late(limit)
-                self.change.wait(self._pause(left))
-                if len(self._links) < self._parties:  # else they may speak already
+                    raise self._late(seconds)
+                self.change.wait(min(left, _ASKING) if self._seats else waitable(left))
+                if len(self._seats) < self._parties:  # else they may speak already
                     self._dismiss_leavers()
                     if time.monotonic() - self._told > _SAYING:
                         self._tell()
-            self._is_dealing = True
-            return dict(self._links), self._keys
+            return [self._seats[rank].key for rank in range(self._parties)]
 
-    def correspondence(self, links: dict[int, Link], hear: Hear, lose: Lose) -> Post | Links:
+    def correspondence(self, hear: Hear, lose: Lose) -> Post:
         """Returns the messages of all who have gathered.
 
-        In a federation a party whose connection breaks comes back here, as long as the door is
-        open.
+        A party whose connection breaks comes back here, as long as the door is open.
 
         Args:
-            links: of `gather`.
             hear: of `extensions.transport.post.Post`.
             lose: likewise.
         """
-        if self._returning is None:
-            return Links(links, hear, lose)
-        return at_dealer(links, _DEALERS, self._returning, hear, lose)
+        assert self._returning is not None
+        connections = {rank: seat.connection for rank, seat in self._seats.items()}
+        return Post(Mesh(_DEALERS, connections, self._returning), LARGEST, hear, lose)
 
     def clear(self) -> list[str]:
         """All seats are free again; returns why the latest visitors were refused since then."""
@@ -122,91 +110,110 @@ class Door(Lobby[Offer]):
             if self._returning is not None:
                 self._returning.close()
                 self._returning = None
-            for link in self._links.values():
-                link.close()
-            self._links, self._keys = {}, {}
-            self._runs.clear()  # which visits look at
-            self._is_dealing = False
+            for seat in self._seats.values():
+                seat.stream.close()
+            self._seats = {}
         return self.forget()
 
-    def receive(self, connection: socket.socket) -> Offer:
-        """Returns a connection that has proved who it is, or else its keys, and its seat."""
-        if self._local is not None:
-            return admit(self._local, connection, self._runs, STAY, lambda: self._returning)
-        with Wire(connection, "a visitor", STAY) as wire:
-            visit = Visit(self._parties, self._runs)
-            while visit.seat is None:
-                if answer := visit.hear(wire.read(visit.due)):
-                    wire.write(answer)
-                if visit.refused:
-                    raise BrokenFrameError("a visitor was refused")
-            return wire.keep(), visit.seat
+    def receive(self, connection: socket.socket) -> tuple[Admitted, bytes]:
+        """Returns the connection of a party that proved who it is, and its run."""
+        runs: list[bytes] = []
 
-    def settle(self, guest: Offer) -> None:
+        def terms(member: Member, claim: Claim, _: float) -> Terms:
+            runs.append(claim.run)
+            purpose = claim.purpose if claim.purpose == AGAIN else DEALING
+            return Terms(purpose, claim.run, self._objection(member, claim))
+
+        admitted = answer(self._local, connection, terms, STAY)
+        return admitted, runs[0]
+
+    def settle(self, guest: tuple[Admitted, bytes]) -> None:
         """Gives a seat, unless another visitor was faster, or this one has gone again."""
-        connection, seat = guest
-        if not seat.key:
-            self._take_back(connection, seat)
+        admitted, run = guest
+        rank = self._local.federation.rank_of(admitted.member)
+        assert rank is not None
+        if admitted.purpose == AGAIN:
+            if self._returning is None:
+                admitted.connection.close()
+            else:
+                self._returning.give(rank, admitted.connection)
             return
-        link = Link(connection, seat.frames, largest=LARGEST_REQUEST, patience=_REQUEST_TIME)
+        seat = _Seat(admitted.connection, Stream(admitted.connection), os.urandom(KEY_BYTES), run)
         self._dismiss_leavers()  # nobody may speak before the last seat is taken
-        others = {*self._runs.values()} - {seat.run}
-        if seat.rank in self._runs or others or link.stream.is_readable():
-            link.close()
+        if rank in self._seats or self._others(run) or seat.stream.is_readable():
+            seat.stream.close()
             return
-        self._links[seat.rank], self._keys[seat.rank] = link, seat.key
-        self._runs[seat.rank] = seat.run
-        self._greet(seat.rank, seat.public)
-        if self._local is not None and len(self._links) == self._parties:
-            self._returning = self._returning or Returning({})
-        self._tell()
+        self._seats[rank] = seat
+        if self._say(rank, seat.key):
+            if len(self._seats) == self._parties:
+                self._returning = self._returning or Returning({})
+            self._tell()
 
-    def close(self, guest: Offer) -> None:
+    def close(self, guest: tuple[Admitted, bytes]) -> None:
         """Its connection is closed."""
-        guest[0].close()
+        guest[0].connection.close()
 
-    def _take_back(self, connection: socket.socket, seat: Seat) -> None:
-        """A party goes on over another connection."""
-        if self._returning is None or not isinstance(connection, ssl.SSLSocket):
-            connection.close()
-        else:
-            self._returning.give(seat.rank, connection)
+    def _others(self, run: bytes) -> set[bytes]:
+        """Returns what else parties have seats for: another run, or none."""
+        return {seat.run for seat in [*self._seats.values()]} - {run}
 
-    def _pause(self, left: float) -> float | None:
-        """Seconds until somebody may have left, or all have stayed for too long; None: no limit."""
-        if self._links:
-            return min(left, _ASKING)
-        return left if self._local is None and math.isfinite(left) else None
+    def _objection(self, member: Member, claim: Claim) -> str:
+        rank, returning = self._local.federation.rank_of(member), self._returning
+        if rank is None:
+            return f"expected a party, came {member.name}, a {member.role}"
+        seat = self._seats.get(rank)
+        if claim.purpose == AGAIN:
+            if returning is not None and seat is not None and seat.run == claim.run:
+                return ""
+            of_run = claim.run.hex()
+            return f"expected a party of a run that is dealt for, came {member.name} of {of_run}"
+        if others := self._others(claim.run):
+            if returning is not None and returning.is_away(rank):
+                returning.give_up(f"and {member.name} has begun another run.")
+            return f"{BUSY}expected the run {others.pop().hex()}, came {claim.run.hex()}"
+        if seat is not None:
+            return f"{BUSY}expected nobody else for {member.name}, whose connection is open"
+        return ""
 
     def _late(self, seconds: float) -> PartyLostError:
-        missing = sorted(set(range(self._parties)) - self._links.keys())
+        missing = self._missing
         others = "".join(f", nor has party {one}" for one in missing[1:])
-        how = "with its address" if self._local is None else "of the federation"
         return PartyLostError(
             missing[0],
             f"has not come to the dealer within {seconds:g} s{others}. Start the dealer, "
-            f"and all {self._parties} parties {how}. " + " ".join(self.refused),
+            f"and all {self._parties} parties. " + " ".join(self.refused),
         )
 
-    def _dismiss_leavers(self) -> None:
-        for rank, link in list(self._links.items()):
-            if link.stream.is_readable() or link.stream.has_vanished:
-                self._leave(rank, link)
+    @property
+    def _missing(self) -> list[int]:
+        return [rank for rank in range(self._parties) if rank not in self._seats]
 
-    def _leave(self, rank: int, link: Link) -> None:
+    def _dismiss_leavers(self) -> None:
+        for rank, seat in [*self._seats.items()]:
+            if seat.stream.is_readable() or seat.stream.has_vanished:
+                self._leave(rank, seat)
+
+    def _leave(self, rank: int, seat: _Seat) -> None:
         """A seat is free again: its party has gone, or speaks although it was not asked."""
-        if self._links.get(rank) is link:
-            del self._links[rank], self._keys[rank], self._runs[rank]
-            link.close()
+        if self._seats.get(rank) is seat:
+            del self._seats[rank]
+            seat.stream.close()
             self._tell()
 
     def _tell(self) -> None:
         """The seated know who is missing, the newest first; who cannot be told loses its seat."""
         self._told = time.monotonic()
-        missing = awaiting(set(range(self._parties)) - self._links.keys())
-        for rank, link in reversed(list(self._links.items())):
-            try:
-                link.send_at_once(missing)
-            except OSError:
-                self._leave(rank, link)
+        message = missing_message(self._missing)
+        for rank in reversed([*self._seats]):
+            if not self._say(rank, message):
                 return
+
+    def _say(self, rank: int, message: bytes) -> bool:
+        """Returns whether this party was told; else its seat is free again."""
+        seat = self._seats[rank]
+        try:
+            seat.stream.write(message, 0.0)
+        except OSError:
+            self._leave(rank, seat)
+            return False
+        return True

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.runs.options import Transport
-from extensions.transport import Federation, Identity, Local, Member, Role, make
+from extensions.transport import Federation, Identity, Local, Member, make
 
 FEDERATION, KEY = "PEA_FEDERATION", "PEA_KEY"
 """Environment variables that name a process's files."""
+FILE = "federation.toml"
+_NOWHERE = "process-{}.localhost:9"  # of a process that does not listen
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ def own_seat() -> Local | None:
 def seats(
     transport: Transport, folder: Path, processes: int, *, dealer: bool = False
 ) -> Iterator[list[Seat]]:
-    """Yields a seat for each process, to be started in the block; with gloo it is empty.
+    """Yields a seat for each process, to be started in the block; with gloo only a dealer listens.
 
     Keys are made for this run, and lie in a folder that must be private to this user and is removed
-    when the run ends.
+    when the run ends. With gloo and no dealer there are none.
 
     Args:
         transport: of the parties.
@@ -55,40 +57,54 @@ def seats(
         processes: their number.
         dealer: whether the last of them is a dealer.
     """
-    if transport == "gloo":
+    listen = [transport == "tls"] * (processes - 1) + [transport == "tls" or dealer]
+    if not any(listen):
         yield [Seat()] * processes
         return
-    own = [make(f"process-{rank}", folder / f"{rank}.pem", days=1000) for rank in range(processes)]
-    file = folder / "federation.toml"
     with ExitStack() as stack:
         listeners = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(processes)
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) if each else None
+            for each in listen
         ]
-        federation_of(own, listeners, dealer=dealer).write(file)
+        own = keys_in(folder, listeners, dealer=dealer)
+        common = {FEDERATION: str(folder / FILE)}
         yield [
-            Seat({FEDERATION: str(file), KEY: str(one.path)}, [listener.fileno()])
-            for one, listener in zip(own, listeners, strict=True)
+            Seat(common | {KEY: str(one.path)}, [] if each is None else [each.fileno()])
+            for one, each in zip(own, listeners, strict=True)
         ]
 
 
 def federation_of(
-    own: Sequence[Identity], listeners: Sequence[socket.socket], *, dealer: bool = False
+    own: Sequence[Identity], listeners: Sequence[socket.socket | None], *, dealer: bool = False
 ) -> Federation:
-    """Returns the federation of these identities, each where it listens on loopback.
+    """Returns the federation of these identities, each where it listens on loopback, if it does.
 
     All are parties, but for the last one if that is a dealer.
     """
-    roles: list[Role] = ["party"] * len(own)
-    if dealer:
-        roles[-1] = "dealer"
+    last = len(own) - 1
     return Federation(
         [
             Member(
                 name=one.name,
-                role=role,
-                address=f"127.0.0.1:{listener.getsockname()[1]}",
+                role="dealer" if dealer and rank == last else "party",
+                address=_NOWHERE.format(rank) if listener is None else place_of(listener),
                 fingerprint=one.fingerprint,
             )
-            for one, role, listener in zip(own, roles, listeners, strict=True)
+            for rank, (one, listener) in enumerate(zip(own, listeners, strict=True))
         ]
     )
+
+
+def keys_in(
+    folder: Path, listeners: Sequence[socket.socket | None], *, dealer: bool
+) -> list[Identity]:
+    """Returns new identities, whose keys and `FILE` are in the folder; else as `federation_of`."""
+    own = [make(f"process-{rank}", folder / f"{rank}.pem", 1000) for rank in range(len(listeners))]
+    federation_of(own, listeners, dealer=dealer).write(folder / FILE)
+    return own
+
+
+def place_of(listener: socket.socket) -> str:
+    """Returns HOST:PORT of a socket that listens."""
+    host, port, *_ = listener.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -6,6 +6,7 @@ Every statistical assertion has a false-alarm probability of `ALARM`, or 1e-9 fo
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,19 @@ from crypten_ext.dealer.connection import connect
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion, tuple_stream
+from crypten_ext.here import seat_at
 from crypten_ext.processes.launch import Parties
 from extensions.errors import DealerLostError, MaterialError, PartyLostError
 from extensions.protocols.noise import LEAST_SCALE, summand_scale
 from extensions.ring.fixed_point import Integers
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import of_tuples, settings_of
-from tests.crypten_ext.dealer.test_dealer import dealer_here
+from extensions.transport.hello import NO_RUN
+from tests.crypten_ext.dealer.test_dealer import come, dealer_here
 from tests.helpers.openings import COUNT, uniform_p_value
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, BINS_LIMIT, bins_statistic, variance_p_value
+from tests.helpers.talk import Talk
 
 pytestmark = pytest.mark.usefixtures("imported")
 
@@ -152,14 +156,13 @@ def test_what_a_new_plan_asks_for_again_is_dealt_again_alike():
     request, words = asked((6,)), []
 
     def party(address: str, rank: int) -> None:
-        link, _ = connect(address, rank, 2)
-        link.send(messages.announcement(1, 5, [request], plan=True))
-        ahead = [messages.unpack(link.receive()) for _ in range(2)]
-        link.send(messages.announcement(2, 5, [request], plan=False))
-        again = messages.unpack(link.receive())
-        link.send(messages.BYE)
+        talk = Talk(connect(partial(seat_at, address, rank, 2), NO_RUN))
+        talk.send(messages.announcement(1, 5, [request], plan=True))
+        ahead = [messages.unpack(talk.receive()) for _ in range(2)]
+        talk.send(messages.announcement(2, 5, [request], plan=False))
+        again = messages.unpack(talk.receive())
+        talk.leave()
         words.append([(tag.generation, tag.sequence, bytes(sent)) for tag, sent in (*ahead, again)])
-        link.close()
 
     with dealer_here(2, {}) as address, ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(party, address, rank) for rank in range(2)]:
@@ -175,7 +178,7 @@ def test_parties_that_ask_for_different_scales_end_the_run():
     outcome: dict[str, Any] = {}
 
     def party(address: str, rank: int) -> None:
-        client = Client.connected(address, rank, 2)
+        client = come(address, rank, 2)
         try:
             client.deal(Request.of("noise", (SCALE + rank).hex(), [[4]]))
             client.deal(Request.of("square", [4]))

@@ -6,18 +6,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from crypten_ext.dealer import messages, serve_runs, server
+from crypten_ext.dealer import begin_run, serve_runs, server
+from crypten_ext.dealer import client as dealt
 from crypten_ext.dealer.client import Client
-from crypten_ext.dealer.connection import connect_member, members
+from crypten_ext.dealer.connection import Door, Seat, connect
+from crypten_ext.dealer.connection.party import AGAIN, DEALING
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.server import Dealt
 from crypten_ext.processes.launch import Parties
@@ -69,7 +71,7 @@ class Place:
         """How each party comes to the dealer for a run."""
 
         def come(rank: int) -> Client:
-            return Client.member(Session(self.parties[rank], run))
+            return Client.connected(lambda: self.parties[rank], run)
 
         return [lambda: come(0), lambda: come(1)]
 
@@ -110,20 +112,20 @@ def test_runs_are_dealt_one_after_another_each_with_keys_of_its_own(place):
 def test_another_run_waits_and_is_told_at_both_ends_what_is_dealt_for(place):
     thread = place.serve(1)
     come, last = place.coming(RUN)
-    late, dealer = place.parties[1], place.federation.dealer
+    late = place.parties[1]
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(come)
 
         def is_seated() -> bool:
             try:
-                members.visit(late, dealer, OTHER_RUN, PATIENCE).connection.close()
+                visit(late, OTHER_RUN)
             except RefusedError as error:
                 return "expected the run" in str(error)  # and not its own seat of before
             return False
 
         wait_until(is_seated, "the first party's seat")
         with pytest.raises(DealerLostError, match="is not at hand: .*not now: expected the run"):
-            connect_member(late, dealer, OTHER_RUN, patience=0.0)
+            connect(lambda: late, OTHER_RUN, patience=0.0)
         clients = [last(), first.result(PATIENCE)]
         at_once(*(client.close for client in clients))
     thread.join(PATIENCE)
@@ -135,15 +137,18 @@ def test_another_run_waits_and_is_told_at_both_ends_what_is_dealt_for(place):
 def test_a_run_is_that_of_party_0_and_of_the_manifest(place, monkeypatch):
     said: list[bytes] = []
 
-    def connect(local: Local, dealer: Member, run: bytes) -> None:
+    def connect(find: Callable[[], Local], run: bytes) -> None:
         said.append(run)
         raise DealerLostError("is left alone")
 
-    monkeypatch.setattr("crypten_ext.dealer.client.connect_member", connect)
+    monkeypatch.setattr(dealt, "connect", connect)
+    monkeypatch.setattr(dealt, "_run", bytes(32))
     for run, manifest in ((RUN, bytes(32)), (OTHER_RUN, bytes(32)), (RUN, OTHER_RUN)):
+        begin_run(manifest.hex())
         for local in place.parties:
+            monkeypatch.setattr(dealt, "session", partial(Session, local, run))
             with pytest.raises(DealerLostError):
-                Client.member(Session(local, run), manifest)
+                dealt.current()
     assert said[::2] == said[1::2]
     assert len({*said}) == 3
 
@@ -225,8 +230,7 @@ def test_connections_to_the_dealer_that_break_anywhere_go_on_and_nothing_is_deal
 
 
 def test_a_dealer_that_is_not_back_in_time_is_named(apart, monkeypatch):
-    soon = partial(members.with_dealer, seconds=0.5)
-    monkeypatch.setattr("crypten_ext.dealer.client.with_dealer", soon)
+    monkeypatch.setattr(Seat, "correspond", partialmethod(Seat.correspond, seconds=0.5))
     thread = apart.serve(2)
     clients = at_once(*apart.coming(RUN))
     apart.cable.is_out = True
@@ -257,17 +261,22 @@ def test_nobody_else_takes_the_place_of_a_connection(place):
 def come_back(place: Place, run: bytes) -> None:
     """Says that it is party 0 of a run whose connection broke."""
     dealer = place.federation.dealer
-    dial(place.parties[0], dealer, members.AGAIN, run, seconds=PATIENCE).connection.close()
+    dial(place.parties[0], dealer, AGAIN, run, seconds=PATIENCE).connection.close()
 
 
 def test_a_party_of_another_run_keeps_no_seat(place):
     """The seat that a party leaves is free for its own run."""
     thread = place.serve(1)
-    left = members.visit(place.parties[1], place.federation.dealer, OTHER_RUN, PATIENCE)
-    left.connection.close()
+    visit(place.parties[1], OTHER_RUN)
     assert len(place.deal(RUN)) == 2
     thread.join(PATIENCE)
     assert place.dealt[0][0] == Dealt(1, 32)
+
+
+def visit(local: Local, run: bytes) -> None:
+    """A member comes for a seat, and leaves it."""
+    dealer = local.federation.dealer
+    dial(local, dealer, DEALING, run, seconds=PATIENCE).connection.close()
 
 
 def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[Any]:
@@ -276,7 +285,7 @@ def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[An
     def answer() -> Any:
         place.places[2].settimeout(PATIENCE)
         connection, _ = place.places[2].accept()
-        return members.admit(dealer, connection, {}, PATIENCE)
+        return Door(place.places[2], dealer).receive(connection)
 
     return at_once(answer, visitor)
 
@@ -289,10 +298,10 @@ def test_a_substituted_dealer_is_refused_at_both_ends(place, tmp_path):
     substitute = Local(thief, theirs)
     object.__setattr__(substitute, "federation", place.federation)  # it says what the party expects
 
-    def visit() -> Any:
-        connect_member(place.parties[0], place.federation.dealer, RUN, patience=0.0)
+    def come() -> Any:
+        connect(lambda: place.parties[0], RUN, patience=0.0)
 
-    there, here = answered(place, substitute, visit)
+    there, here = answered(place, substitute, come)
     assert isinstance(there, RefusedError), there
     assert isinstance(here, DealerLostError), here
     assert "the dealer is not the one of this federation" in str(here)
@@ -308,7 +317,7 @@ def test_a_dealer_with_anothers_certificate_cannot_prove_its_key(place, tmp_path
     results = answered(
         place,
         Local(stolen, place.federation),
-        lambda: connect_member(place.parties[0], place.federation.dealer, RUN, patience=0.0),
+        lambda: connect(lambda: place.parties[0], RUN, patience=0.0),
     )
     assert isinstance(results[1], DealerLostError), results
     assert "expected proof of the key" in str(results[1])
@@ -328,7 +337,7 @@ def test_a_party_of_another_federation_is_refused_at_both_ends(place, tmp_path):
         ]
     )
     there, here = answered(
-        place, place.dealer, lambda: connect_member(Local(other[0], foreign), own[2], RUN, 0.0)
+        place, place.dealer, lambda: connect(lambda: Local(other[0], foreign), RUN, 0.0)
     )
     assert isinstance(there, RefusedError), there
     for text in (str(there), str(here)):
@@ -345,10 +354,10 @@ def test_who_is_no_party_gets_no_seat(tmp_path):
 
     def answer() -> Any:
         connection, _ = places[2].accept()
-        return members.admit(Local(own[2], federation), connection, {}, PATIENCE)
+        return Door(places[2], Local(own[2], federation)).receive(connection)
 
     lab = Local(own[1], federation)
-    results = at_once(answer, lambda: members.visit(lab, federation.dealer, RUN, PATIENCE))
+    results = at_once(answer, lambda: visit(lab, RUN))
     for each in results:
         assert isinstance(each, RefusedError)
         assert "expected a party, came lab, a client" in str(each)
@@ -368,59 +377,24 @@ def test_a_connection_for_another_purpose_is_refused_at_both_ends(place):
         assert "'data'" in str(each)
 
 
-def test_a_replayed_connection_gets_nothing(place):
+def test_a_replayed_connection_gets_nothing(apart):
     """All that a party sent is sent again while its next run gathers: the dealer refuses it."""
-    thread = place.serve(2)
-    recorded: list[bytearray] = []
-    carried: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as middle:
-
-        def relay() -> None:
-            with suppress(OSError):
-                while True:
-                    near, _ = middle.accept()
-                    far = socket.create_connection(place.places[2].getsockname())
-                    recorded.append(bytearray())
-                    carried.extend((near, far))
-                    for ends in ((near, far, recorded[-1]), (far, near, bytearray())):
-                        threading.Thread(target=pump, args=ends, daemon=True).start()
-
-        relaying = threading.Thread(target=relay, daemon=True)
-        relaying.start()
-        at_middle = "127.0.0.1:{}".format(*middle.getsockname()[1:])
-        dealer = replace(place.federation.dealer, address=at_middle)
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(connect_member, place.parties[1], place.federation.dealer, RUN)
-            link, _ = connect_member(place.parties[0], dealer, RUN)
-            links = [link, other.result(PATIENCE)[0]]
-        for one in links:
-            one.send(messages.BYE)
-            one.close()
-        wait_until(lambda: place.dealt, "the end of the run")
-        middle.shutdown(socket.SHUT_RDWR)
-        relaying.join(PATIENCE)
-    for one in carried:
-        one.close()
-    assert len(recorded[0]) > 500
-    with socket.create_connection(place.places[2].getsockname()) as again:
-        again.sendall(recorded[0])
+    thread = apart.serve(2)
+    assert len(apart.deal(RUN)) == 2
+    wait_until(lambda: apart.dealt, "the end of the run")
+    recorded = apart.cable.carried[0]
+    assert len(recorded) > 500
+    with socket.create_connection(apart.places[2].getsockname()) as again:
+        again.sendall(recorded)
         again.shutdown(socket.SHUT_WR)
         while again.recv(4096):
             pass
-    assert len(place.deal(RUN)) == 2
+    assert len(apart.deal(RUN)) == 2
     thread.join(PATIENCE)
-    ended, refused = place.dealt[1]
+    ended, refused = apart.dealt[1]
     assert ended == Dealt(1, 32)
-    assert len(refused) == 1, refused
-
-
-def pump(source: socket.socket, sink: socket.socket, kept: bytearray) -> None:
-    """Everything goes on, and is kept."""
-    with suppress(OSError):
-        while data := source.recv(1 << 16):
-            kept.extend(data)
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
+    late = "expected a party of a run that is dealt for"  # one that saw the end of the first run
+    assert len([each for each in refused if late not in each]) == 1, refused
 
 
 def test_a_pool_over_tls_has_a_dealer_of_its_own_identities():

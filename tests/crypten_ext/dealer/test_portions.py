@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.client import Client
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion
-from tests.crypten_ext.dealer.test_dealer import dealer_here
+from tests.crypten_ext.dealer.test_dealer import come, dealer_here
 from tests.helpers.party_tasks.portions import Received
 
 TASKS = "tests.helpers.party_tasks.portions:"
@@ -72,7 +71,7 @@ def test_a_large_correction_comes_in_pieces(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(messages, "PIECE_WORDS", 3)
 
     def party(address: str, rank: int) -> list[list[torch.Tensor]]:
-        client = Client.connected(address, rank, PARTIES)
+        client = come(address, rank, PARTIES)
         shares = [client.deal(Request.of("square", (size,))) for size in (50, 1, 0)]
         client.close()
         return shares

@@ -17,7 +17,7 @@ import pytest
 
 from crypten_ext.pencil import local
 from crypten_ext.pencil.files import accuracy, read_model, write_model
-from crypten_ext.pencil.meeting import federation_of
+from crypten_ext.pencil.local import meeting_of
 from crypten_ext.pencil.terms import Terms
 from extensions.errors import PartyLostError
 from extensions.owners.data import write_private
@@ -156,7 +156,7 @@ def test_those_who_are_started_together_wait_for_each_other_as_long_as_all_may_t
 def test_a_run_that_nobody_came_to_is_not_in_the_ledger(folder: Path, tmp_path: Path):
     records, pair = Path(shutil.copy(folder / "records.npz", tmp_path)), tmp_path / "pair.toml"
     own = [Identity.read(folder / f"{name}.pem") for name in ("model", "data")]
-    federation_of(*own, pair)
+    meeting_of(*own, pair)
     given = DATA | {"key": str(folder / "data.pem"), "federation": str(pair)}
     given |= {"records": str(records), "join-timeout": "1"}
     typed = [word for name, value in given.items() for word in (f"--{name}", value)]
@@ -224,7 +224,7 @@ def test_a_data_owner_whose_file_is_put_into_the_folder_joins_in_the_next_round(
     model = make("model", tmp_path / "model.pem", 1)
     own = [make(f"data-{i}", tmp_path / f"data-{i}.pem", 1) for i in range(2)]
     (tmp_path / "pairs").mkdir()
-    files = [federation_of(model, one, tmp_path / f"{one.name}.toml") for one in own]
+    files = [meeting_of(model, one, tmp_path / f"{one.name}.toml") for one in own]
     draws = np.random.default_rng(5)
     x, y = draws.uniform(0, 0.4, (40, 4)), np.arange(40) % 2
     write_private(tmp_path / "records.npz", train_x=x, train_y=y, test_x=x, test_y=y)

@@ -1,0 +1,167 @@
+"""A party's way to the dealer: it knocks until it has its seat, then waits for the others."""
+
+from __future__ import annotations
+
+import ssl
+import struct
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from crypten_ext.masks.keystream import KEY_BYTES
+from extensions.errors import DealerLostError, PartyLostError
+from extensions.transport import Local, Mesh, RefusedError, dial
+from extensions.transport.hello import MalformedError
+from extensions.transport.post import Hear, Lose, Post
+from extensions.transport.returning import RETURN, Returning
+from extensions.transport.stream import Stream
+from extensions.transport.wire import BusyError
+
+DEALING, AGAIN = "tuples", "tuples again"
+"""Purposes of these connections: for a seat, and for one whose connection broke."""
+DEALER = 0
+"""The dealer's place in a party's correspondence with it."""
+LARGEST = 32 << 20
+"""Bytes of a message: a plan of 100,000 tuples has some 10 MB."""
+PATIENCE = 30.0
+"""Seconds for which a party tries to get its seat."""
+GATHERING = 300.0
+"""Seconds for which a party that has its seat waits for the others."""
+SILENCE = 30.0
+"""Seconds without a word after which a dealer that gave a seat is lost; it says one every 5."""
+_ATTEMPT, _LEAST, _PAUSE = 10.0, 2.0, 0.2
+"""Seconds that the dealer's first words may take, for which it is at least called, and between."""
+_MISSING = struct.Struct(">Q")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A party's place at the dealer.
+
+    Attributes:
+        local: the party's end.
+        run: of which no other has the digest.
+        connection: with the dealer.
+        key: of the party's tuples.
+    """
+
+    local: Local
+    run: bytes
+    connection: ssl.SSLSocket
+    key: bytes
+
+    def correspond(self, hear: Hear, lose: Lose, seconds: float = RETURN) -> Post:
+        """Returns the messages to and from the dealer, once all parties have their seats.
+
+        Args:
+            hear: of `extensions.transport.post.Post`.
+            lose: likewise.
+            seconds: within which a connection that broke is there again.
+        """
+
+        def again(left: float) -> ssl.SSLSocket:
+            return _dialled(self.local, AGAIN, self.run, left, anew=True)
+
+        assert self.local.rank is not None
+        returning = Returning({DEALER: again}, seconds)
+        mesh = Mesh(self.local.rank, {DEALER: self.connection}, returning)
+        return Post(mesh, LARGEST, hear, lose)
+
+
+def connect(
+    find: Callable[[], Local],
+    run: bytes,
+    patience: float = PATIENCE,
+    gathering: float = GATHERING,
+    silence: float = SILENCE,
+) -> Seat:
+    """Returns a party's seat at the dealer, once all parties have theirs.
+
+    Args:
+        find: returns this party's end, whose federation has a dealer; OSError if it is not there
+            yet.
+        run: of which no other has the digest.
+        patience: seconds for which a seat is tried for, while nobody answers or the dealer deals
+            for another run; the last try may take 2 s more.
+        gathering: seconds for which the others may make this one wait, once it has its seat.
+        silence: seconds without a word of the dealer meanwhile after which it is lost.
+
+    Raises:
+        DealerLostError: nobody answers at the dealer's address, either end refused the other, or
+            the dealer ended or fell silent; it says why.
+        PartyLostError: a party did not come to the dealer in time; the first of those is named.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            seat, missing = _take(find(), run, max(_LEAST, deadline - time.monotonic()))
+            break
+        except (RefusedError, MalformedError, OSError) as error:
+            is_final = isinstance(error, RefusedError) and not isinstance(error, BusyError)
+            if is_final or time.monotonic() + _PAUSE >= deadline:
+                what = "the one of this federation" if is_final else "at hand"
+                raise DealerLostError(f"is not {what}: {error}") from error
+            time.sleep(_PAUSE)
+    try:
+        _wait_for(missing, seat, gathering, silence)
+    except BaseException:
+        seat.connection.close()
+        raise
+    return seat
+
+
+def missing_message(ranks: Collection[int]) -> bytes:
+    """Returns what tells the seated for whom the dealer still waits."""
+    return _MISSING.pack(sum(1 << rank for rank in ranks))
+
+
+def _dialled(
+    local: Local, purpose: str, run: bytes, seconds: float, *, anew: bool = False
+) -> ssl.SSLSocket:
+    dealer = local.federation.dealer
+    assert dealer is not None
+    return dial(local, dealer, purpose, run, seconds=seconds, anew=anew).connection
+
+
+def _take(local: Local, run: bytes, seconds: float) -> tuple[Seat, list[int]]:
+    """Returns this party's seat, and which parties have none yet."""
+    connection = _dialled(local, DEALING, run, seconds)
+    try:
+        deadline = time.monotonic() + _ATTEMPT
+        seat = Seat(local, run, connection, _read(connection, KEY_BYTES, deadline))
+        return seat, _missing(seat, deadline)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _wait_for(missing: list[int], seat: Seat, seconds: float, silence: float) -> None:
+    """Returns once the dealer says that nobody is missing."""
+    deadline = time.monotonic() + seconds
+    try:
+        while missing:
+            missing = _missing(seat, min(time.monotonic() + silence, deadline))
+    except TimeoutError:
+        if time.monotonic() < deadline:
+            raise DealerLostError(f"said nothing for {silence:g} s.") from None
+        others = "".join(f", nor had party {rank}" for rank in missing[1:])
+        reason = f"had not come to the dealer after {seconds:g} s{others}"
+        raise PartyLostError(missing[0], reason) from None
+    except (OSError, MalformedError) as error:
+        raise DealerLostError(f"broke its connection: {error}.") from error
+
+
+def _missing(seat: Seat, deadline: float) -> list[int]:
+    """Returns the ranks for which the dealer says that it waits."""
+    (ranks,) = _MISSING.unpack(_read(seat.connection, _MISSING.size, deadline))
+    parties = len(seat.local.federation.parties)
+    if ranks >> parties:
+        raise MalformedError("sent a message out of turn")
+    return [rank for rank in range(parties) if ranks >> rank & 1]
+
+
+def _read(connection: ssl.SSLSocket, size: int, deadline: float) -> bytes:
+    found = Stream(connection).read(size, deadline)
+    if len(found) < size:
+        raise ConnectionResetError("it closed its connection")
+    return found
