@@ -8,25 +8,15 @@ import threading
 from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole
 
 _PRIVATE_KEY = b"PRIVATE KEY-----"
 _HEAD = 1 << 16
 """Bytes of a file in which a private key is looked for."""
 LABELS = 4096
 """Labels given as numbers are below it where nothing says how many classes there are."""
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raises ArgumentError unless the value is positive and finite."""
-    POSITIVE.check(name, value)
-
-
-def check_count(name: str, value: int, least: int) -> None:
-    """Raises ArgumentError unless the value is a whole number of at least so many."""
-    Whole(least).check(name, value)
 
 
 def is_whole(value: object, allowed: range) -> bool:
@@ -50,11 +40,6 @@ def check_seconds(name: str, value: float) -> None:
 def waitable(seconds: float) -> float:
     """Returns the seconds, or as many as anything here can wait if that is less: 292 years."""
     return min(seconds, threading.TIMEOUT_MAX)
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """Raises ArgumentError unless the value is finite and at least 0."""
-    NOT_NEGATIVE.check(name, value)
 
 
 def check_address(name: str, text: str) -> tuple[str, int]:
@@ -114,6 +99,14 @@ def check_together(name: str, value: object, other: str, others: object) -> None
         given, missing = (other, name) if value is None else (name, other)
         shown = str(others if value is None else value)
         raise ArgumentError(given, shown, f"{{{missing}}}", code="needs")
+
+
+def check_left_out(rule: str, **given: Any) -> None:
+    """Raises ArgumentError if one of these is given, which are of no use where the rule says."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            shown = value if isinstance(value, int | float | str | tuple | list) else str(value)
+            raise ArgumentError(name, shown, rule, code="conflict")
 
 
 def check_writable(name: str, path: Path, *, folder: bool = False) -> None:

@@ -1,6 +1,7 @@
 """Errors of the project, so that a caller can catch them apart from the host's own."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from extensions.sentences import sentence
@@ -64,6 +65,14 @@ class MissingExtraError(PeaError, ImportError):
     def __init__(self, package: str, extra: str) -> None:
         text = f"{package} is not installed. Type in your clone of PEA: {install_command(extra)}"
         super().__init__(text, name=package)
+
+
+def optional(module: str, package: str, extra: str) -> Any:
+    """Returns a module of a package that an extra installs, or raises MissingExtraError."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtraError(package, extra) from None
 
 
 class UnsupportedVersionError(PeaError, ImportError):

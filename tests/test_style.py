@@ -25,6 +25,7 @@ NAMED_BY_OTHERS = {
     "benchmarks/instruments/flower_copies.py",  # what a deployment asks for
     "benchmarks/network/calling.py",  # a task of another process
     "crypten_ext/compat.py",  # the hosts' modules, after what makes them importable
+    "extensions/errors.py",  # a package that an extra installs
     "extensions/lazy_names.py",  # names of a package, when they are used
     "extensions/options/kinds.py",  # what an option may choose
     "extensions/own_functions.py",  # a function of the user's

@@ -40,7 +40,7 @@ class Material:
         source = load_raw(self.data, self.data_dir, 0, download=self.download)
         extraction = FeatureExtraction(features=features, max_feature_norm=norm)
         with console.extracting() as show:
-            (found,) = extraction.extract([source.split], show)
+            (found,) = extraction.extract([source], show)
         return found
 
     @property

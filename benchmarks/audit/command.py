@@ -108,7 +108,7 @@ def membership_config(backend: str, epsilon: float) -> TrainConfig:
 
 def digits() -> Split:
     """Returns the records of digits, scaled as `pea train` scales them."""
-    raw = load_raw("digits", None, 0).split
+    raw = load_raw("digits", None, 0)
     (split,) = FeatureExtraction(keep=False).extract([raw], lambda *_: None)
     return split
 

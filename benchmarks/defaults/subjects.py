@@ -15,7 +15,7 @@ from benchmarks.tabular.data import Tabular
 from extensions.owners.data import find_folder
 from extensions.owners.data.cifar10 import read_cifar10
 from extensions.owners.schema import Category, Cells, Number, Schema, Target
-from extensions.owners.schema.document import to_toml
+from extensions.owners.schema.schema import to_toml
 
 IMBALANCED = 20281128
 """Seed."""

@@ -176,7 +176,7 @@ def phe_row(private: paillier.PrivateKey, values: int) -> dict[str, Any]:
 def training_rows(data_dir: Path | None, rounds: int, records: int) -> list[dict[str, Any]]:
     """Returns training of the CNN on MNIST, or of a small MLP on digits, plain and encrypted."""
     name = "digits" if data_dir is None else "MNIST"
-    split = load_raw(name.lower(), data_dir, 0).split
+    split = load_raw(name.lower(), data_dir, 0)
     shape = (-1, 64) if data_dir is None else (-1, 1, 28, 28)
     train, test = (
         (np.asarray(x, dtype=np.float32).reshape(shape) / 255, y)

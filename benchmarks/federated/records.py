@@ -21,7 +21,7 @@ def mnist(data_dir: Path | None, train_records: int | None = None) -> tuple[Pair
     Raises:
         ArgumentError: there is no such folder.
     """
-    split = load_raw("mnist", data_dir, 0).split
+    split = load_raw("mnist", data_dir, 0)
     train, test = (
         (torch.tensor(x, dtype=torch.float32).reshape(-1, 1, 28, 28) / 255, torch.tensor(y))
         for x, y in (

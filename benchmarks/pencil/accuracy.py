@@ -200,7 +200,7 @@ def accuracy_table(*, data: str, repeats: int) -> Table:
         if features == "tflite":
             features = tuned(data, folder_of(data, None, download=False)).features
         extraction = FeatureExtraction(features=features, max_feature_norm=case.norm)
-        parts = extraction.extract([one.stated for one in source], lambda *_: None)
+        parts = extraction.extract(source, lambda *_: None)
         secure = in_processes(case, data, features)
         clear, plain = (
             np.mean([train(case, parts, source[0].classes) for _ in range(repeats)], axis=0)

@@ -287,7 +287,7 @@ def main(
         mnist = TrainConfig(
             backend="clear", epsilon=2.0, delta=1.7e-6, sample_rate=0.017, steps=300
         ).resolved()
-        split = extract(load_raw("mnist", data_dir, 0).split, find("hog"))
+        split = extract(load_raw("mnist", data_dir, 0), find("hog"))
         rows += accuracy_rows(
             "MNIST, hog", split, mnist, rates=MNIST_RATES, runs=max(2, runs // 6), trials=1
         )

@@ -140,7 +140,7 @@ def main(
     Whole(2).check("steps", privacy.steps)
     data, features = origin.title, extraction.features or RAW
     with console.extracting() as show:
-        parts = extraction.extract([source.split for source in origin.read(parties)], show)
+        parts = extraction.extract(origin.read(parties), show)
     private = TrainConfig(parties=parties, data=data, features=features, **vars(privacy))
     kinds = kinds_of(private)
     for each in kind or ():

@@ -263,12 +263,11 @@ def train(
         folder, kept = Path(name), Path(name) if out is None else out
         with quiet_unless_it_fails():
             from crypten_ext.pencil import local
-        sources = origin.read(owners)
-        parts = extraction.extract([one.stated for one in sources], lambda *_: None)
-        files = write_parts(parts, folder, sources[0].classes)
+        parts = extraction.extract(origin.read(owners), lambda *_: None)
+        files = write_parts(parts, folder)
         commands = local.commands_of(learning, cost, extraction, files, kept)
         commands[0] += ["--features", str(parts[0].train_x.shape[1])]
-        commands[0] += ["--classes", str(sources[0].classes)]
+        commands[0] += ["--classes", str(parts[0].classes)]
         for command in commands:  # others wait as long as one's turn takes
             command += ["--join-timeout", str(timeout)]
         local.run_together(commands, folder, timeout)

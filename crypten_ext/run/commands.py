@@ -8,18 +8,19 @@ from typing import Annotated
 
 from crypten_ext.here import check_here
 from crypten_ext.run.needs import PREPARED
-from crypten_ext.run.place import Place
-from extensions.checks import check_seconds
+from extensions.checks import check_left_out, check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.options import Option, Options, Writes
-from extensions.owners.data import Public, settings_of
+from extensions.owners.data import Public
 from extensions.owners.features import RAW, find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.printing import ERR, say
+from extensions.rules import Whole
 from extensions.runs.config import TrainConfig, check_parties
 from extensions.runs.config.schedule import SETTLED, Schedule, config_of
 from extensions.runs.entry_points import quiet_unless_it_fails
+from extensions.runs.options import Meeting
 from extensions.transport import Local
 from extensions.transport.door import listening
 
@@ -176,7 +177,7 @@ def prepare(
     origin: Annotated[Origin, Options("Records", without=_NOT_COUNTED)],
     counts: Annotated[Counts, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("keep",))],
-    place: Annotated[Place, Options("Party")],
+    meeting: Annotated[Meeting | None, Options("Party", without=("dealer",))],
 ) -> None:
     """Deal for one run beforehand, on a host that holds no data and sides with no party.
 
@@ -187,17 +188,17 @@ def prepare(
     """
     if run.provider not in PREPARED:
         raise ArgumentError("provider", run.provider, f"one of {PREPARED}")
-    meeting = place.meeting(run.provider, run.parties)
+    if meeting is not None:
+        _check_meeting(meeting, run)
     schema = origin.public_schema
-    known = {} if schema is None else settings_of(schema)
+    known = {} if schema is None else schema.settings
     config = config_of(run, schedule, extraction, **known)
     check_parties(config.parties, 2)
     columns = None if schema is None else len(schema.features)
     sizes = counts.sizes(config.parties, columns)
-    for name in ("data", "data_dir"):
-        if sizes is not None and (value := getattr(origin, name)) is not None:
-            rule = "with {records}, {held_out} and {columns}"
-            raise ArgumentError(name, str(value), rule, code="conflict")
+    if sizes is not None:
+        rule = "with {records}, {held_out} and {columns}"
+        check_left_out(rule, data=origin.data, data_dir=origin.data_dir)
     find(extraction.features or RAW, extraction.weights)
     if sizes is None and origin.title.startswith(("csv:", "parquet:")):
         raise ArgumentError(
@@ -221,6 +222,15 @@ def prepare(
             paths = preparation.prepare(config, sizes, out, show)
     for path in paths:
         say(f"{path} {path.stat().st_size} bytes")
+
+
+def _check_meeting(meeting: Meeting, run: TrainConfig) -> None:
+    """Returns only if a party may make tuples there: with the provider "parties", each its own."""
+    if run.provider != "parties":
+        rule, advice = "without {provider=parties}", "A dealer writes all parties' files."
+        raise ArgumentError("rank", meeting.rank, rule, advice, code="conflict")
+    Whole(0, run.parties - 1).check("rank", meeting.rank)
+    meeting.local(run.parties)
 
 
 def _numbers(name: str, text: str, parties: int, least: int) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options, Writes
 from extensions.owners.data import (
-    Source,
     Split,
+    classes_in,
     is_table,
     read_cells,
     separator_of,
@@ -45,16 +45,14 @@ def split(
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party`."""
     check_parties(parties)
-    sources = origin.read(parties)
-    raw = [source.stated for source in sources]
-    parts = raw
+    raw = parts = origin.read(parties)
     if features != NO_FEATURES:
         with console.extracting() as show:
             parts = replace(extraction, features=features).extract(raw, show)
     elif raw[0].kind == "texts":
         raise ArgumentError("features", NO_FEATURES, "an extractor for texts, such as hashed")
-    console.classes(sources[0].names)
-    for path in write_parts(parts, out, sources[0].classes):
+    console.classes(classes_in(raw[0].recipe))
+    for path in write_parts(parts, out):
         say(path)
 
 
@@ -67,18 +65,17 @@ def extract(
     classes: Classes = None,
 ) -> None:
     """Turn one party's records into the features that `pea party` shares; runs on its own."""
-    source = own_records(records, table, classes)
-    own = features_of(source, replace(extraction, features=features))
-    path = write_records(own, out, source.classes)
+    own = features_of(own_records(records, table, classes), replace(extraction, features=features))
+    path = write_records(own, out)
     say(f"{path} {len(own.train_x)}+{len(own.test_x)} x {own.train_x.shape[1]}")
 
 
-def features_of(source: Source, extraction: FeatureExtraction) -> Split:
+def features_of(own: Split, extraction: FeatureExtraction) -> Split:
     """Returns one owner's features, of its records."""
     with console.extracting() as show:
-        (features,) = extraction.extract([source.stated], show)
-    console.classes(source.names)
-    console.clipped(source.clipped, left_out=source.left_out)
+        (features,) = extraction.extract([own], show)
+    console.classes(classes_in(own.recipe))
+    console.clipped(own.clipped, left_out=own.left_out)
     return features
 
 

@@ -13,12 +13,7 @@ from extensions.cli.options import Ending, Rerun, check_options
 from extensions.errors import ArgumentError
 from extensions.options import Options
 from extensions.options.leaves import Typed, shows
-from extensions.owners.data import (
-    Public,
-    in_memory,
-    is_table,
-    read_party_file,
-)
+from extensions.owners.data import Public, classes_in, in_memory, is_table, read_party_file
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.runs.budget.kept import ledgers_of, spent_in
 from extensions.runs.config import TrainConfig
@@ -86,14 +81,14 @@ def train(
             done = _trained(engine, settings, far.public, far.train, options, typed)
             console.finish(done, ending, options.save)
             return
-    sources = records.read(config.parties)
-    known = {"data": records.title, "seed_data": records.seed, **sources[0].settings}
+    raw = records.read(config.parties)
+    known = {"data": records.title, "seed_data": records.seed, **raw[0].settings}
     linear = config.model == TrainConfig.model
-    named, note = extraction.chosen(sources[0].split.train_x, linear=linear, hidden=config.hidden)
+    named, note = extraction.chosen(raw[0].train_x, linear=linear, hidden=config.hidden)
     settings = config_of(run, schedule, named, **known)
     if extraction.features is None:
         settings = settings.derived(chosen=(*settings.chosen, "features"))
-    sizes = [source.split.drawn for source in sources]
+    sizes = [own.drawn for own in raw]
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with ExitStack() as stack:
@@ -102,15 +97,15 @@ def train(
         if note is not None:
             console.notice(note)
         with console.extracting() as extracted:
-            parts = named.extract([source.stated for source in sources], extracted)
+            parts = named.extract(raw, extracted)
         files = stack.enter_context(in_memory(parts))
         public = [part.public for part in parts]
         rows = [len(part.train_x) for part in parts]
         check_classes(settings, parts, of_all=True)
-        console.classes(sources[0].names)
-        for rank, source in enumerate(sources):
-            console.clipped(source.clipped, f" at party {rank}", source.left_out)
-        del sources, parts
+        console.classes(classes_in(raw[0].recipe))
+        for rank, own in enumerate(raw):
+            console.clipped(own.clipped, f" at party {rank}", own.left_out)
+        del raw, parts
 
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
@@ -186,17 +181,15 @@ def party(
     config = config_of(run, schedule, extraction, **known)
     engine = find_for(config, options)
     engine.check_party(config, seat.meeting, options)
-    source = own_records(seat.records, table, seat.classes)
-    features = seat.features or source.facts.get("features", TrainConfig.features)
-    config = config_of(
-        run, schedule, extraction, **{**known, **source.settings, "features": features}
-    )
-    assumed = config.resolved(records=config.parties * source.split.drawn)
+    own = own_records(seat.records, table, seat.classes)
+    features = seat.features or own.recipe.get("features", TrainConfig.features)
+    config = config_of(run, schedule, extraction, **{**known, **own.settings, "features": features})
+    assumed = config.resolved(records=config.parties * own.drawn)
     records = seat.records
     options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
     with ExitStack() as stack:
         if seat.features is not None or is_table(records):
-            own = data.features_of(source, extraction)
+            own = data.features_of(own, extraction)
             (records,) = stack.enter_context(in_memory([own]))
         else:
             own = read_party_file(records)

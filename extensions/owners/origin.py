@@ -2,27 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
+from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.options import Option
-from extensions.owners.data import (
-    EMBEDDED,
-    Columns,
-    Public,
-    Raw,
-    Source,
-    Split,
-    is_table,
-    kind_of,
-    load_own,
-    load_raw,
-    read_classes,
-    split_among,
-)
-from extensions.owners.features import RAW, Cache, check_kind, extract, find, rows_of, usual
+from extensions.owners.data import Columns, Public, Split, is_table, load_own, load_raw, split_among
+from extensions.owners.data.files import read_classes
+from extensions.owners.data.records import Raw, kind_of
+from extensions.owners.data.sources import EMBEDDED
+from extensions.owners.features import RAW, Cache, Extractor, extract, find, usual
+from extensions.owners.features.extraction import check_kind, rows_of
 from extensions.owners.schema import Schema, label_of, read_schema
 from extensions.ring.fixed_point import Reals
 from extensions.rules import POSITIVE, Whole
@@ -81,7 +74,7 @@ class Origin:
         """What the report says of the data."""
         return "own records" if self.own else self.data or "digits"
 
-    def read(self, parties: int, classes: int | None = None) -> list[Source]:
+    def read(self, parties: int, classes: int | None = None) -> list[Split]:
         """Returns each party's records.
 
         Args:
@@ -92,19 +85,13 @@ class Origin:
             ArgumentError: both or wrong origins, files that are missing or damaged.
         """
         self._check()
-        own = self.own_files(parties)
-        if not own:
-            whole = self._load()
-            parts = split_among(whole.split, parties, self.partition, self.seed)
-            return [replace(whole, split=part) for part in parts]
-        return load_own(
-            own,
-            self.seed,
-            columns=self.columns,
-            names=self.names,
-            schema=self.public_schema,
-            classes=classes,
-        )
+        own, schema = self.own_files(parties), self.public_schema
+        said: Any = {"columns": self.columns, "names": self.names, "schema": schema}
+        if own:
+            return load_own(own, self.seed, classes=classes, **said)
+        name = self.data or "digits"
+        whole = load_raw(name, self.data_dir, self.seed, download=self.download, **said)
+        return split_among(whole, parties, self.partition, self.seed)
 
     @property
     def public_schema(self) -> Schema | None:
@@ -138,37 +125,21 @@ class Origin:
     def _check(self) -> None:
         """No option is out of range, or left without a use unnoticed."""
         Whole(0).check("seed_data", self.seed)
-        if self.own and self.data is not None:
-            raise ArgumentError("data", self.data, "with {data_for_party}", code="conflict")
+        if self.own:
+            dealt = None if self.partition == "iid" else self.partition
+            check_left_out("with {data_for_party}", data=self.data, partition=dealt)
         paths = [text.partition("=")[2] for text in self.own]
         tables = any(is_table(Path(path)) for path in paths)
         tables = tables or (self.data or "").startswith(("csv:", "parquet:"))
-        if self.schema is not None and not tables:
-            if paths:
-                allowed = "a .csv or .parquet file with {schema}"
-                raise ArgumentError("records", paths[0], allowed, code="file")
-            given = str(self.schema)
-            raise ArgumentError("schema", given, "except for a table", code="conflict")
+        if self.schema is not None and paths and not tables:
+            allowed = "a .csv or .parquet file with {schema}"
+            raise ArgumentError("records", paths[0], allowed, code="file")
+        if not tables:
+            check_left_out("except for a table", schema=self.schema)
         self.columns.check(tables=tables, schema=self.schema is not None, names=self.names)
-        embedded = self.own or self.title.partition(":")[0] in EMBEDDED
-        for name, told in (("data_dir", self.data_dir), ("download", self.download)):
-            if told and embedded:
-                allowed = "except for a data set by name that is not embedded"
-                raise ArgumentError(name, str(told), allowed, code="conflict")
-        if self.own and self.partition != "iid":
-            allowed = "with {data_for_party}"
-            raise ArgumentError("partition", self.partition, allowed, code="conflict")
-
-    def _load(self) -> Source:
-        return load_raw(
-            self.data or "digits",
-            self.data_dir,
-            self.seed,
-            columns=self.columns,
-            names=self.names,
-            schema=self.public_schema,
-            download=self.download,
-        )
+        if self.own or self.title.partition(":")[0] in EMBEDDED:
+            allowed = "except for a data set by name that is not embedded"
+            check_left_out(allowed, data_dir=self.data_dir, download=self.download)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,8 +189,12 @@ class FeatureExtraction:
         return replace(self, features=name), note
 
     @property
-    def _name(self) -> str:
-        return self.features or RAW
+    def _extractor(self) -> Extractor:
+        return find(self.features or RAW, self.weights)
+
+    @property
+    def _cache(self) -> Cache | None:
+        return Cache() if self.keep else None
 
     def extract(self, parts: Sequence[Split], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records.
@@ -228,17 +203,12 @@ class FeatureExtraction:
             ArgumentError: an unknown extractor, or one for other records.
             MissingExtraError: what it needs is not installed.
         """
-        extractor = find(self._name, self.weights)
-        cache = Cache() if self.keep else None
-        bound = self.max_feature_norm
-
-        def one(rank: int, part: Split) -> Split:
-            def show(done: int, total: int) -> None:
-                progress(rank, done, total)
-
-            return extract(part, extractor, bound=bound, cache=cache, progress=show)
-
-        return [one(rank, part) for rank, part in enumerate(parts)]
+        extractor = self._extractor
+        more: Any = {"bound": self.max_feature_norm, "cache": self._cache}
+        return [
+            extract(part, extractor, progress=partial(progress, rank), **more)
+            for rank, part in enumerate(parts)
+        ]
 
     def rows(self, x: Raw, progress: Callable[[int], None]) -> Reals:
         """Returns the features of records without labels.
@@ -247,10 +217,9 @@ class FeatureExtraction:
             ArgumentError: as `extract`.
             MissingExtraError: as `extract`.
         """
-        extractor = find(self._name, self.weights)
+        extractor = self._extractor
         check_kind(kind_of(x), extractor)
-        cache = Cache() if self.keep else None
-        return rows_of(x, extractor, bound=self.max_feature_norm, cache=cache, progress=progress)
+        return rows_of(x, extractor, self.max_feature_norm, self._cache, progress)
 
     @property
     def statement(self) -> dict[str, str]:
@@ -260,26 +229,22 @@ class FeatureExtraction:
             ArgumentError: as `extract`.
             MissingExtraError: as `extract`.
         """
-        return find(self._name, self.weights).statement
+        return self._extractor.statement
 
 
 def sizes_of(
     origin: Origin, extraction: FeatureExtraction, parties: int
 ) -> tuple[list[Public], dict[str, Any]]:
     """Returns what a run over these records and features will be told of their sizes and kind."""
-    sources = origin.read(parties)
-    parts = [source.split for source in sources]
-    first = parts[0]
-    arrays = ("train_x", "train_y", "test_x", "test_y")
-    few = replace(first, **{name: getattr(first, name)[:2] for name in arrays})
-    few = replace(few, train_units=None)
+    parts = origin.read(parties)
+    few = parts[0].taken(slice(2), slice(2))
     (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
     width = sample.train_x.shape[1]
     sizes = [Public(columns=width, train=x.drawn, held_out=len(x.test_x)) for x in parts]
-    return sizes, {"data_kind": sources[0].kind}
+    return sizes, {"data_kind": parts[0].settings["data_kind"]}
 
 
-def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
+def own_records(records: Path, origin: Origin, classes: int | None) -> Split:
     """Returns one owner's records.
 
     Args:
@@ -291,9 +256,7 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
         ArgumentError: as `load_own`; nothing says how many classes there are, or two things differ.
     """
     if origin.schema is not None or origin.names is not None:
-        if classes is not None:
-            allowed = "with {schema} or {class_names}"
-            raise ArgumentError("classes", classes, allowed, code="conflict")
+        check_left_out("with {schema} or {class_names}", classes=classes)
         return replace(origin, own=[f"0={records}"]).read(1)[0]
     told = None if is_table(records) else read_classes(records)
     if classes is not None and told not in (None, classes):
@@ -309,8 +272,7 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
         )
     Whole(2).check("classes", count, "Give {schema} for a file of numbers that are learnt.")
     names = tuple(map(str, range(count))) if is_table(records) else None
-    (source,) = replace(origin, own=[f"0={records}"], names=names).read(1, count)
-    return replace(source, classes=count)
+    return replace(origin, own=[f"0={records}"], names=names).read(1, count)[0]
 
 
 def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:

@@ -136,7 +136,7 @@ def check_equal(settings: Sequence[Mapping[str, Any]] | Mapping[int, Mapping[str
     """Returns only if all parties have equal settings.
 
     Args:
-        settings: of each party, by rank.
+        settings: of all parties, by rank; or of some, by their ranks.
 
     Raises:
         ArgumentError: every setting that differs, those that all have before those that some lack,

@@ -1,14 +1,14 @@
 """Owners' records whose public sizes all parties know before anything is shared."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
-from extensions.protocols.host import in_blocks, pieces_of
+from extensions.protocols.host import pieces_of
 from extensions.protocols.settings import Training
 
 BLOCK = 1 << 25
@@ -17,9 +17,8 @@ COMPARED = 1 << 22
 """Comparisons at a time there, at most: each takes some dozens of words."""
 
 
-@dataclass(frozen=True)
-class Announcement:
-    """Public facts about one party's records.
+class Announcement(NamedTuple):
+    """Public facts about one party's records, the words that parties send.
 
     Attributes:
         records: their number.
@@ -36,12 +35,6 @@ class Announcement:
     columns: int = 0
     height: int = 0
     width: int = 0
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        """The facts as parties send them."""
-        facts = self.records, self.features, self.classes, self.columns
-        return *facts, self.height, self.width
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,19 +75,6 @@ class Announced:
         each = config.overflow_probability / (config.steps * len(self.sizes))
         k = config.rows_per_unit
         return [k * capacity(size, config.sample_rate, each) for size in self.sizes]
-
-    def blocks_for(self, comparisons: int) -> int:
-        """Returns in how many parts all are computed, so that memory holds one.
-
-        Args:
-            comparisons: that are made at once for each record.
-        """
-        return blocks_for(self.sizes, self.features, comparisons)
-
-    def blocks(self, comparisons: int) -> Iterator["Announced"]:
-        """Yields `blocks_for` parts of records that are in this process, as equal as can be."""
-        for records, sizes in in_blocks(self.records, self.sizes, self.blocks_for(comparisons)):
-            yield replace(self, records=records, sizes=tuple(sizes))
 
     def padding(self, config: Training) -> float:
         """Returns which part of a batch's rows is beyond the expected sample."""
@@ -158,7 +138,7 @@ def agree_on_records(
     Raises:
         ArgumentError: of `agree`, or features or targets of different widths or shapes.
     """
-    rows = agree(exchange, [each.words for each in own], settings, problem)
+    rows = agree(exchange, own, settings, problem)
     everybody = [Announcement(*row) for row in rows]
     shapes = {each.shape for each in everybody if each.records}
     if len(shapes) > 1 and any(len(shape) > 1 for shape in shapes):

@@ -13,7 +13,7 @@ from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
-from extensions.protocols.announcement import Announced, Announcement, announce
+from extensions.protocols.announcement import Announced, Announcement, announce, blocks_for
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Arrays, Host, SumOf, flat, pairs, share_public
@@ -222,7 +222,8 @@ def _chosen(
         count=lambda models, batch: misses(ring, models, batch.x, batch.y, network),
         finish=lambda models, found: flat(best(ring, models, found)),
     )
-    blocks = tried.blocks_for(number * max(network.comparisons, network.widths[-1]))
+    comparisons = number * max(network.comparisons, network.widths[-1])
+    blocks = blocks_for(tried.sizes, tried.features, comparisons)
     return host.reshared(host.total(models, tried.records, tried.sizes, blocks, sum_of))
 
 
@@ -289,6 +290,6 @@ def _learnt(host: Host, own: Own, records: Announced) -> list[Arrays]:
         ]
     except ArgumentError as error:
         problem = error
-    words = [Announcement(records=records.sizes[rank]).words for rank in host.ranks]
-    agree(host.exchange, words, {}, problem)
+    sizes = [Announcement(records=records.sizes[rank]) for rank in host.ranks]
+    agree(host.exchange, sizes, {}, problem)
     return local

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.protocols.host import Pace, StepForecast
@@ -22,9 +23,7 @@ def check(config: TrainConfig, options: RunOptions) -> None:
     Raises:
         ArgumentError: prepared material, or players.
     """
-    for name in ("material", "players"):
-        if (path := getattr(options, name)) is not None:
-            raise ArgumentError(name, str(path), "with {backend=clear}", code="conflict")
+    check_left_out("with {backend=clear}", material=options.material, players=options.players)
 
 
 def notices(config: TrainConfig) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from extensions.checks import check_address, check_seconds, check_together
+from extensions.checks import check_address, check_left_out, check_seconds, check_together
 from extensions.errors import ArgumentError
 from extensions.options import Writes
 from extensions.runs.checkpoints import CheckpointOptions
@@ -95,8 +95,7 @@ class Meeting:
         if (self.key is None) == (scheme == "tls"):
             if self.key is None:
                 raise ArgumentError("key", None, "with {rendezvous=tls://PATH}", code="missing")
-            allowed = "except with {rendezvous=tls://PATH}"
-            raise ArgumentError("key", str(self.key), allowed, code="conflict")
+            check_left_out("except with {rendezvous=tls://PATH}", key=self.key)
         if scheme == "tcp":
             try:
                 check_address("rendezvous", place)
@@ -107,7 +106,7 @@ class Meeting:
             check_address("dealer", self.dealer)
             if self.key is not None:
                 allowed = "with {rendezvous=tls://PATH}, whose federation names the dealer"
-                raise ArgumentError("dealer", self.dealer, allowed, code="conflict")
+                check_left_out(allowed, dealer=self.dealer)
 
     @property
     def has_dealer(self) -> bool:

@@ -1,7 +1,6 @@
 """What is opened at the end of a run: counts of held-out records, the model, or neither."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -19,8 +18,8 @@ from extensions.network.tally import (
     tally,
 )
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Batch, Host, SumOf, named, pairs
+from extensions.protocols.announcement import Announced, blocks_for
+from extensions.protocols.host import Batch, Host, SumOf, in_blocks, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
 from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.protocols.sums.noisy_sum import noisy_words
@@ -173,7 +172,7 @@ class Outputs:
             model,
             self._held_out.records,
             self._held_out.sizes,
-            self._held_out.blocks_for(self._comparisons),
+            self._blocks(self._held_out.sizes),
             SumOf(size=size, count=count, finish=self._noised),
         )
         return [[*own, *counts] for own, counts in zip(shown, counted, strict=True)]
@@ -182,11 +181,11 @@ class Outputs:
     def _records(self) -> int:
         return sum(self._held_out.sizes)
 
-    @property
-    def _comparisons(self) -> int:
-        """How many are made of a record at once."""
+    def _blocks(self, sizes: Sequence[int]) -> int:
+        """In how many parts so many records are counted."""
         counted = compared(self._config.classes) if self._config.judged == "all" else 1
-        return max(counted, self._network.comparisons)
+        comparisons = max(counted, self._network.comparisons)
+        return blocks_for(sizes, self._held_out.features, comparisons)
 
     @property
     def _bits(self) -> int:
@@ -207,11 +206,10 @@ class Outputs:
         own = dict(zip(host.ranks, self._held_out.records, strict=True))
 
         def counts(rank: int) -> list[Integers]:
-            whole = replace(self._held_out, records=[own[rank]], sizes=(len(own[rank]),))
+            size = [len(own[rank])]
             found = [
                 self._counts(ring, values, one.features, one.labels)
-                for part in whole.blocks(self._comparisons)
-                for one in part.records
+                for (one,), _ in in_blocks([own[rank]], size, self._blocks(size))
             ]
             return [self._summary(ring, reduce(add, found))]
 

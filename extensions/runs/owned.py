@@ -63,7 +63,9 @@ def encoded(part: Split, config: TrainConfig) -> tuple[OwnRecords, OwnRecords]:
     """
     if config.whiten:
         check_size(len(part.train_x), part.train_x.shape[1])
-    records = training_records(part.train_x, part.train_y, config)
+    records = checked_records(part.train_x, part.train_y, config)
+    if config.one_output:
+        records = replace(records, labels=records.labels[:, 1:])
     if config.method == "statistics":
         check_targets(records)
     held_out = held_out_records(part.test_x, part.test_y, config)
@@ -90,12 +92,6 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
     )
-
-
-def training_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's records with targets of each output that is trained."""
-    records = checked_records(x, y, config)
-    return replace(records, labels=records.labels[:, 1:]) if config.one_output else records
 
 
 def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:

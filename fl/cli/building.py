@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.owners.data import Columns
 from extensions.owners.origin import Origin, class_names_of
+from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole
 from fl.cli.drop_outs import RandomDropOuts
 from fl.cli.mechanisms import check_rounds, delta_of, mechanism_of
 from fl.cli.options import Experiment, Records
@@ -54,7 +54,7 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         ("clients", training.clients, 1),
         ("seed", training.seed, 0),
     ):
-        check_count(name, value, least)
+        Whole(least).check(name, value)
     if training.seed >= 2**63:
         raise ArgumentError("seed", training.seed, "in 0..2^63 - 1")
     clients, seed = training.clients, training.seed
@@ -120,10 +120,10 @@ def _facts(options: Experiment) -> dict[str, Any]:
 
 
 def _network(delay_ms: float, mbit: float | None) -> Network:
-    check_not_negative("delay_ms", delay_ms)
+    NOT_NEGATIVE.check("delay_ms", delay_ms)
     link = Link(delay=delay_ms / 1000)
     if mbit is not None:
-        check_positive("mbit", mbit)
+        POSITIVE.check("mbit", mbit)
         link = Link(delay=link.delay, bandwidth=mbit * BYTES_OF_MBIT)
     return Network(server=link, peers=link)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from extensions.errors import ArgumentError
+from extensions.owners.data import classes_in
 from extensions.owners.origin import Origin
 from fl.cli.choices import as_options
 from fl.training import models
@@ -64,8 +65,7 @@ def read(origin: Origin) -> Data:
     Raises:
         ArgumentError: as `Origin.read`.
     """
-    (source,) = origin.read(1)
-    split = source.split
+    (split,) = origin.read(1)
 
     def tensor(x: Any) -> Tensor:
         if split.kind == "texts":
@@ -79,8 +79,8 @@ def read(origin: Origin) -> Data:
     return Data(
         train=(tensor(split.train_x), torch.tensor(split.train_y)),
         test=(tensor(split.test_x), torch.tensor(split.test_y)),
-        classes=source.classes,
-        names=source.names,
+        classes=split.classes,
+        names=classes_in(split.recipe),
     )
 
 

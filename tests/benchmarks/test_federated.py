@@ -29,7 +29,7 @@ from benchmarks.federated.accuracy.table import LOGGED, TARGETS
 from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.schemes import SCHEMES, Scheme, machines_of
-from extensions.owners.data import MNIST_FILES
+from extensions.owners.data.mnist import MNIST_FILES
 from fl.round.latency import star_seconds
 from tests.benchmarks.formulas import Formulas
 from tests.extensions.owners.test_data_files import idx

@@ -128,12 +128,11 @@ def test_parties_are_told_what_the_launcher_found(
         train_y=np.arange(20) % 2,
         test_x=draw.uniform(-0.1, 0.1, (5, 3)),
         test_y=np.arange(5) % 2,
+        classes=2,
     )
     reports = dealer_pool.run(
         "tests.helpers.party_tasks.backend:train_without_accountant",
-        per_party=[
-            {"records": write_records(part, tmp_path / f"{rank}.npz", 2)} for rank in range(3)
-        ],
+        per_party=[{"records": write_records(part, tmp_path / f"{rank}.npz")} for rank in range(3)],
         config=config.to_dict(),
         answers=foreseen(config),
         material=None,

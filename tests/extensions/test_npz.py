@@ -13,7 +13,7 @@ from extensions.npz import MOST_BYTES, read_npz
 from extensions.owners.data import read_party_file
 from extensions.owners.data.cifar10 import _read_labels
 from extensions.owners.data.files import read_classes, read_raw_file
-from extensions.owners.data.unlabelled import read_unlabelled
+from extensions.owners.data.sources import read_unlabelled
 from extensions.runs.model import read_opened, read_shares
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 

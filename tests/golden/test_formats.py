@@ -13,7 +13,7 @@ import pytest
 
 from extensions.owners.data import read_party_file
 from extensions.owners.schema.columns import Category, Number
-from extensions.owners.schema.document import read_schema
+from extensions.owners.schema.schema import read_schema
 from extensions.privacy.accounting import Ledger
 from extensions.runs.budget import Cap
 from extensions.runs.budget import read as read_account

@@ -32,7 +32,7 @@ def write(file: Path, addresses: Mapping[str, str]) -> Path:
 
 def digits(folder: Path) -> Path:
     """Writes a part of the digits for each server, as `pea split` does; returns the folder."""
-    write_parts(split_among(load("digits", None, 0), len(SERVERS)), folder, classes=10)
+    write_parts(split_among(load("digits", None, 0), len(SERVERS)), folder)
     return folder
 
 

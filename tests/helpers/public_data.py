@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import VARIABLE, find_folder
+from extensions.owners.data import find_folder
+from extensions.owners.data.folders import VARIABLE
 
 EXTRACTORS = Path(os.environ.get(VARIABLE, "")) / "extractors"
 """Folder of models that extract features, which may not be there."""

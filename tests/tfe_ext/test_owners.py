@@ -253,7 +253,7 @@ def test_a_player_without_records_keeps_shares_and_says_that_it_has_none(tmp_pat
     assert desk.array(b"train_features").size == 0
     shelves = Shelves(tmp_path, owners=[(desk, None)])
     assert shelves.settled() == [None]
-    shelves.all("write", SHARES, step=1, **STATE)
+    shelves.all("write", {"shares": SHARES}, step=1, **STATE)
     assert [*tmp_path.glob("*.checkpoint")]
 
 
@@ -282,8 +282,9 @@ class Shelves:
 
     def ask(self, server, what, arrays=(), keeper=None, **fields):
         own, _ = self._owners[server]
-        names, given = [*arrays], [*dict(arrays).values()]
-        text = json.dumps({**fields, "names": names})
+        names = {kind: [*own] for kind, own in dict(arrays).items()}
+        given = [each for own in dict(arrays).values() for each in own.values()]
+        text = json.dumps({**fields, "arrays": names})
         request = {"ask": what, "keeper": keeper or self._keeper, "fields": text}
         said = json.loads(own.answer(json.dumps(request).encode(), given))
         return {"said": json.loads(said["said"])} if "said" in said else said
@@ -316,7 +317,7 @@ def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
     """Each request goes to an owner's own files, and what is resumed is what was written."""
     first = Shelves(tmp_path)
     assert first.settled() == [None] * 3
-    first.all("write", SHARES, step=1, **STATE)
+    first.all("write", {"shares": SHARES}, step=1, **STATE)
     second = Shelves(tmp_path, resume=True)
     for rank, base in enumerate(second.settled()):
         assert (base["rank"], base["step"], base["optimizer"]) == (rank, 1, {"ledger": [0.5]})
@@ -326,14 +327,14 @@ def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
     second = Shelves(tmp_path, resume=True)
     assert [base["step"] for base in second.settled()] == [1] * 3
     assert second.spent == [{"ledger": [0.75]}] * 3
-    release = {**{f"shares {name}": own for name, own in SHARES.items()}, "outputs c": np.ones(1)}
+    release = {"shares": SHARES, "outputs": {"c": np.ones(1)}}
     stored = second.all("store", release, **STATE)
     assert len({each["said"]["answer"] for each in stored}) == 1
     second.all("mark")
     third = Shelves(tmp_path, resume=True)
     assert [base["outputs"] for base in third.settled()] == [["c"]] * 3
     third.all("mark")
-    third.all("result", {"c": np.array([3.0])}, report="{}")
+    third.all("write_result", {"opened": {"c": np.array([3.0])}}, report="{}")
     third.all("complete")
     assert not list(tmp_path.glob("*.release"))
     with np.load(tmp_path / "party-2-opened.npz") as opened:
@@ -347,9 +348,9 @@ def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
 def test_a_shelf_refuses_another_client_and_another_run(tmp_path):
     shelves = Shelves(tmp_path)
     shelves.settled()
-    refused = shelves.ask(1, "write", SHARES, keeper="b", step=1, **STATE)
+    refused = shelves.ask(1, "write", {"shares": SHARES}, keeper="b", step=1, **STATE)
     assert refused["refused"]["rule"] == "the one that began last"
-    shelves.all("write", SHARES, step=1, **STATE)
+    shelves.all("write", {"shares": SHARES}, step=1, **STATE)
     other = Shelves(tmp_path, resume=True, manifest="another")
     rule = "'m', as when the run was begun"
     refused = other.ask(0, "check")["refused"]

@@ -100,8 +100,7 @@ class _Elsewhere:
     def __init__(self, program: Program, options: RunOptions, own_address: str | None) -> None:
         self._program, self._options = program, options
         self._place = {"players": options.players, "own_address": own_address}
-        stated = self._call("stated_task", self._place, lambda event: None)
-        self.settings, self.public = stated.settings, stated.public
+        self.settings, self.public = self._call("stated_task", self._place, lambda event: None)
 
     def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
         """Returns the report of a run over their records."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import tensorflow as tf
@@ -22,18 +21,9 @@ from tfe_ext.players.client import RemotePlayers
 from tfe_ext.players.records.asking import FarOwner, ask_all
 from tfe_ext.players.records.shelves import Shelves
 
-
-@dataclass(frozen=True, kw_only=True)
-class Stated:
-    """What owners say of their records before a run, all of it public.
-
-    Attributes:
-        settings: of a run, by name, which follow from the records; equal at all owners.
-        public: of each owner.
-    """
-
-    settings: Mapping[str, Any]
-    public: Sequence[Public]
+Stated = tuple[Mapping[str, Any], Sequence[Public]]
+"""What owners say before a run: the settings that follow from their records, equal at all of them,
+and what is public of each owner's records."""
 
 
 class FarOwners:
@@ -48,7 +38,7 @@ class FarOwners:
         self._owners = [FarOwner(*each) for each in zip(SERVERS, devices, strict=True)]
 
     def stated(self) -> Stated:
-        """Returns what all owners say of their records.
+        """Returns the settings that follow from the records, and what is public of each owner's.
 
         Raises:
             ArgumentError: one has none, or they differ in what must be equal; all of that is named.
@@ -61,7 +51,7 @@ class FarOwners:
                 for each, own in zip(said, public, strict=True)
             ]
         )
-        return Stated(settings=said[0]["settings"], public=public)
+        return said[0]["settings"], public
 
     def shelves(self) -> Shelves:
         """Returns where the players of one run keep their shares."""

@@ -55,14 +55,14 @@ def train_far(
     Raises:
         PeaError: settings or records that do not fit, or a player that is lost.
     """
-    remote, found = _asked.pop((players, own_address))
+    remote, (_, public) = _asked.pop((players, own_address))
     with remote:
         tfe.set_config(remote)
         owners = FarOwners(remote)
         return training.run_with(
             host_of(config, FarHost),
             config,
-            found.public,
+            public,
             lambda name: owners.enter(config, name),
             emit,
             options,

@@ -131,7 +131,7 @@ def images() -> Split:
     """Returns MNIST's pixels and labels, rows scaled to a norm of at most `NORM`."""
     folder = find_folder(DATA, None, download=False, files="its files")
     source = load_raw(DATA, folder, 0)
-    (found,) = FeatureExtraction(max_feature_norm=NORM).extract([source.split], lambda *_: None)
+    (found,) = FeatureExtraction(max_feature_norm=NORM).extract([source], lambda *_: None)
     return found
 
 

@@ -92,9 +92,9 @@ def _asked(
     extraction = as_in_training(header, given)
     Columns(text=text).check(tables=is_table(records), schema=header.schema is not None)
     text = text or header.text
-    own = read_unlabelled(
+    own, ids = read_unlabelled(
         records, columns=header.columns, text=text, schema=header.schema, known_by=query.known_by
     )
     console.clipped(own.clipped)
     with console.counted("features of record", shown=header.features != "raw") as show:
-        return extraction.rows(own.x, lambda done: show(done, len(own.x))), own.ids
+        return extraction.rows(own.x, lambda done: show(done, len(own.x))), ids

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import MissingExtraError
+from extensions.errors import optional
 from extensions.npz import read_npz
 from extensions.owners.data.download import Published, fetch_folder
 from extensions.owners.data.folders import broken, find_folder
@@ -78,18 +78,15 @@ def _read_batch(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def _read_strips(folder: Path) -> Split:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise MissingExtraError("pillow", "features") from None
+    pillow = optional("PIL.Image", "pillow", "features")
     parts: dict[str, Any] = {}
     for part in BATCHES:
         strips = []
         for path in sorted(folder.glob(f"{part}_*.webp")):
             try:
-                with Image.open(path) as strip:
+                with pillow.open(path) as strip:
                     strips.append(np.asarray(strip.convert("RGB")).reshape(-1, 32, 32, 3))
-            except (UnidentifiedImageError, OSError, ValueError) as error:
+            except (OSError, ValueError) as error:
                 allowed = "a strip of 32x32 images"
                 raise broken(path.name, allowed) from error
         y = _read_labels(folder / "labels.npz", f"y_{part}")

@@ -8,7 +8,7 @@ the errors of the last two show cells.
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +58,7 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
     columns = [*zip(*(cells for _, cells, _ in rows), strict=True)] or [()] * len(names)
     several = [row for row in rows if _is_broken(row[2])]
     if several:
-        kinds = [_Kind.of([each for each in column if not _is_broken(each)]) for column in columns]
+        kinds = [_alike([each for each in column if not _is_broken(each)]) for column in columns]
         for row in several:
             file.check_one(row, kinds)
     return names, columns
@@ -73,25 +73,14 @@ def likely_separator(path: Path) -> Separator:
     return _File(path, ",").likely_separator
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What the cells of a column have in common.
+_Holds = Callable[[str], bool]
 
-    Attributes:
-        cells: all that stand there.
-        numbers: whether each is a number.
-    """
 
-    cells: frozenset[str]
-    numbers: bool
-
-    @classmethod
-    def of(cls, cells: Sequence[str]) -> "_Kind":
-        return cls(frozenset(cells), all(map(_is_number, set(cells))))
-
-    def has(self, cell: str) -> bool:
-        """Whether a cell is like these."""
-        return cell in self.cells or (self.numbers and _is_number(cell))
+def _alike(cells: Sequence[str]) -> _Holds:
+    """Returns what says whether a cell is like those of a column: one of them, or a number too."""
+    known = frozenset(cells)
+    numbers = all(map(_is_number, known))
+    return lambda cell: cell in known or (numbers and _is_number(cell))
 
 
 def _is_broken(text: str) -> bool:
@@ -193,7 +182,7 @@ class _File:
         mark = re.escape(self.separator)
         return re.compile(rf'(?:"((?:[^"]|"")*+)"|([^"\r\n{mark}]*+))({mark}|\Z)')
 
-    def check_one(self, row: _Row, kinds: Sequence[_Kind]) -> None:
+    def check_one(self, row: _Row, kinds: Sequence[_Holds]) -> None:
         """Returns only if a row of several lines cannot be several rows.
 
         Two stray quotation marks can make one well-formed record of all rows between them. Then
@@ -202,7 +191,7 @@ class _File:
 
         Args:
             row: of the file.
-            kinds: of the columns, from cells of one line; none for the header.
+            kinds: whether a cell is like those of one line, by column; none for the header.
 
         Raises:
             ArgumentError: it may be several.
@@ -216,7 +205,7 @@ class _File:
             if any(len(each) != len(cells) for each in alone):
                 continue
             columns = [*zip(*alone, strict=True)]
-            if not kinds or any(all(map(kind.has, columns[i])) for i, kind in enumerate(kinds)):
+            if not kinds or any(all(map(kind, columns[i])) for i, kind in enumerate(kinds)):
                 allowed = "one record: each of its lines could be one"
                 advice = (
                     f"Look for stray quotation marks in its {len(alone)} lines. {_DOUBLED} If it "

@@ -15,9 +15,10 @@ import numpy.typing as npt
 from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.npz import read_npz
-from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import (
+    ARRAYS,
     KINDS,
+    UNITS,
     Kind,
     Split,
     kind_of,
@@ -25,39 +26,17 @@ from extensions.owners.data.records import (
     unusable,
 )
 
-NAMES = ("train_x", "train_y", "test_x", "test_y")
 _RECIPE = "recipe"
-UNITS = "train_units"
 
 
-def write_party_files(split: Split, parties: int, folder: Path) -> list[Path]:
-    """Writes ``party-R.npz`` for each party, readable by the owner only, and returns the paths."""
-    return write_parts(split_among(split, parties), folder)
+def write_parts(parts: Sequence[Split], folder: Path) -> list[Path]:
+    """Writes each part to the ``party-R.npz`` of its rank, and returns the paths."""
+    return [write_records(part, folder / f"party-{rank}.npz") for rank, part in enumerate(parts)]
 
 
-def write_parts(parts: Sequence[Split], folder: Path, classes: int | None = None) -> list[Path]:
-    """Writes each part to the ``party-R.npz`` of its rank, and returns the paths.
-
-    Args:
-        parts: of all parties.
-        folder: of the files.
-        classes: number of classes, which the files then say; None: they do not.
-    """
-    return [
-        write_records(part, folder / f"party-{rank}.npz", classes)
-        for rank, part in enumerate(parts)
-    ]
-
-
-def write_records(part: Split, path: Path, classes: int | None = None) -> Path:
-    """Writes one owner's file, readable by the owner only, with how its numbers were made.
-
-    Args:
-        part: of the owner.
-        path: of the file.
-        classes: as in `write_parts`.
-    """
-    return write_private(path, **_named(part, classes))
+def write_records(part: Split, path: Path) -> Path:
+    """Writes one owner's file, readable by the owner only, with how its numbers were made."""
+    return write_private(path, **_named(part))
 
 
 @contextmanager
@@ -80,9 +59,9 @@ def in_memory(parts: Sequence[Split]) -> Iterator[list[Path]]:
         yield paths
 
 
-def _named(part: Split, classes: int | None = None) -> dict[str, npt.ArrayLike | None]:
+def _named(part: Split) -> dict[str, npt.ArrayLike | None]:
     recipe = np.array(json.dumps(dict(part.recipe)))
-    return {**vars(part), "classes": classes, _RECIPE: recipe}
+    return {**part.arrays, "classes": part.classes or None, _RECIPE: recipe}
 
 
 def read_classes(path: Path) -> int | None:
@@ -137,11 +116,11 @@ def _read(path: Path, kinds: Sequence[Kind]) -> Split:
     if not path.is_file():
         raise unreadable(str(path), "an existing .npz file")
     try:
-        loaded = read_npz(path, (*NAMES, UNITS, _RECIPE))
+        loaded = read_npz(path, (*ARRAYS, UNITS, _RECIPE))
         recipe = dict(json.loads(str(loaded.pop(_RECIPE, "{}"))))
-        arrays = {name: loaded[name] for name in NAMES} | loaded
+        arrays = {name: loaded[name] for name in ARRAYS} | loaded
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        allowed = f"an .npz file with arrays {', '.join(NAMES)}"
+        allowed = f"an .npz file with arrays {', '.join(ARRAYS)}"
         raise unreadable(str(path), allowed) from error
     shapes = {name: array.shape for name, array in arrays.items()}
     kind, *others = {kind_of(arrays["train_x"]), kind_of(arrays["test_x"])}
@@ -169,11 +148,11 @@ def _read(path: Path, kinds: Sequence[Kind]) -> Split:
         raise ArgumentError("records", f"{path}: {kind}", allowed, advice, code="type")
     if kind == "texts":
         arrays |= {name: arrays[name].astype(object) for name in ("train_x", "test_x")}
-    return Split(**arrays, recipe=recipe)
+    return Split(recipe=recipe, **arrays)  # type: ignore[arg-type]
 
 
 def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
-    train_x, train_y, test_x, test_y = (arrays[name] for name in NAMES)
+    train_x, train_y, test_x, test_y = (arrays[name] for name in ARRAYS)
     return (
         train_x.shape[1:] == test_x.shape[1:]
         and train_x.shape[:1] == train_y.shape

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.errors import MissingExtraError
+from extensions.errors import optional
 from extensions.owners.data.records import unreadable, unusable
 
 _PLAIN = (
@@ -28,11 +28,8 @@ def read_parquet(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
         ArgumentError: a damaged file, or bytes that are no text; the column is named.
         MissingExtraError: pyarrow is not installed.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
+    pyarrow = optional("pyarrow", "pyarrow", "parquet")
+    parquet = optional("pyarrow.parquet", "pyarrow", "parquet")
     try:
         with parquet.ParquetFile(path) as file:
             table = file.read()

@@ -1,7 +1,6 @@
 """Records dealt out among parties, evenly or sorted by label, by a public seed."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -65,14 +64,4 @@ def split_among(split: Split, parties: int, partition: str = "iid", seed: int = 
     else:
         raise ArgumentError("partition", partition, "'iid' where records have persons")
     test = iid(split.test_y, parties, seed)
-    return [
-        replace(
-            split,
-            train_x=split.train_x[own],
-            train_y=split.train_y[own],
-            train_units=None if split.train_units is None else split.train_units[own],
-            test_x=split.test_x[held_out],
-            test_y=split.test_y[held_out],
-        )
-        for own, held_out in zip(train, test, strict=True)
-    ]
+    return [split.taken(*rows) for rows in zip(train, test, strict=True)]

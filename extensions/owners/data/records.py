@@ -1,7 +1,8 @@
 """Records of one data set or one party: as they are, and as the numbers that a model is given."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
+from extensions.owners.schema import Schema
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 """Numbers of classes, or targets in [0, 1] of what is a number itself, (records,)."""
@@ -24,7 +26,9 @@ Kind = Literal["images", "table", "texts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Recipe = Mapping[str, Any]
 """How owners made numbers of records, by names that an error can show, as JSON has it: public."""
-
+ARRAYS = ("train_x", "train_y", "test_x", "test_y")
+UNITS = "train_units"
+ALL = slice(None)
 
 unreadable = partial(ArgumentError, "records", code="file")
 """Makes the error of a file of records."""
@@ -72,13 +76,17 @@ class Public:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Records, or their features, and labels (records,), for training and for testing.
+    """One owner's records, or their features, and labels (records,), for training and for testing.
 
     Attributes:
-        recipe: how the features were made, or names of columns and classes; empty where nothing is
-            known of it.
+        recipe: how the features were made, or names of columns and classes, or the schema; empty
+            where nothing is known of it.
         train_units: numbers of the persons whom training records are about, (records,); None where
             each is about another.
+        classes: number of classes; 0 where it is not known.
+        schema: by which a table was read, if by any.
+        clipped: number of values that were clipped, by column; its owner's alone.
+        left_out: number of records beyond the most that count of a person; its owner's alone.
     """
 
     train_x: Raw
@@ -87,6 +95,22 @@ class Split:
     test_y: Labels
     recipe: Recipe = field(default_factory=dict)
     train_units: Units | None = None
+    classes: int = 0
+    schema: Schema | None = None
+    clipped: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Records and labels by name, as files have them."""
+        found = {name: getattr(self, name) for name in (*ARRAYS, UNITS)}
+        return {name: array for name, array in found.items() if array is not None}
+
+    def taken(self, train: Any = ALL, test: Any = ALL) -> "Split":
+        """Returns those of its records that two indices of arrays name."""
+        rows = {name: test if name.startswith("test") else train for name in self.arrays}
+        arrays: Any = {name: array[rows[name]] for name, array in self.arrays.items()}
+        return replace(self, **arrays)
 
     @property
     def kind(self) -> Kind | None:
@@ -109,3 +133,35 @@ class Split:
             train=self.drawn,
             held_out=len(self.test_x),
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What settings of a run follow from it, by name."""
+        if self.schema is not None:
+            return self.schema.settings
+        kind = self.recipe.get("kind", self.kind)  # before features were taken
+        named = kind if kind in ("images", "texts") else "tables"
+        return {"classes": self.classes, "facts": dict(self.recipe), "data_kind": named}
+
+
+def facts_of(columns: Sequence[str], classes: Sequence[str]) -> dict[str, str]:
+    """Returns the names of a table's columns and classes as all parties must have them alike."""
+    names = {f"column {place}": name for place, name in enumerate(columns, start=1)}
+    return names | {f"class {place}": name for place, name in enumerate(classes)}
+
+
+def columns_in(facts: Recipe) -> tuple[str, ...]:
+    """Returns the names of a table's numbers, in order, or of its column of texts; else nothing."""
+    schema = Schema.of_facts(facts)
+    return _named("column", 1, facts) if schema is None else schema.features
+
+
+def classes_in(facts: Recipe) -> tuple[str, ...]:
+    """Returns the names of classes in the order of their numbers; nothing if they have none."""
+    schema = Schema.of_facts(facts)
+    return _named("class", 0, facts) if schema is None else schema.target.classes
+
+
+def _named(what: str, first: int, facts: Recipe) -> tuple[str, ...]:
+    names = (f"{what} {place}" for place in itertools.count(first))
+    return tuple(str(facts[name]) for name in itertools.takewhile(facts.__contains__, names))

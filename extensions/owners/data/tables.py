@@ -8,21 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.owners.data.csv_file import likely_separator, read_csv
 from extensions.owners.data.parquet_file import read_parquet
 from extensions.owners.data.records import Labels, Raw, unreadable, unusable
-from extensions.owners.schema import (
+from extensions.owners.schema.cells import (
     PANDAS_INDEX,
     Cells,
     Separator,
     Table,
     label_of,
-    listed,
+    names_in,
     number_of,
-    numbers_in,
-    refuse_missing,
 )
+from extensions.owners.schema.columns import numbers_in, refuse_missing
+from extensions.owners.schema.encoding import Encoded
 
 SUFFIXES = (".csv", ".parquet")
 MOST_CLASSES = 100
@@ -57,15 +58,9 @@ class Columns:
         Raises:
             ArgumentError: columns or classes are named where there is no table, or a schema.
         """
-        for name, value in (
-            ("label", self.label),
-            ("text", self.text),
-            ("class_names", names),
-        ):
-            if value is not None and not tables:
-                raise ArgumentError(name, value, "except for a table", code="conflict")
-            if value is not None and schema:
-                raise ArgumentError(name, value, "with {schema}, which says it", code="conflict")
+        if schema or not tables:
+            rule = "with {schema}, which says it" if tables else "except for a table"
+            check_left_out(rule, label=self.label, text=self.text, class_names=names)
 
 
 def is_table(path: Path) -> bool:
@@ -76,21 +71,6 @@ def is_table(path: Path) -> bool:
 def is_named_as_records(path: Path) -> bool:
     """Whether the name of the file is that of records: of a table, or of arrays."""
     return path.suffix.lower() in (*SUFFIXES, ".npz")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableRecords:
-    """One owner's records as its table says them.
-
-    Attributes:
-        x: numbers (records, columns), or texts (records,).
-        labels: of each record, written in one way (`extensions.owners.schema.label_of`).
-        columns: names of the numbers, in order; empty for texts.
-    """
-
-    x: Raw
-    labels: list[str]
-    columns: tuple[str, ...] = ()
 
 
 def separator_of(path: Path) -> Separator:
@@ -130,64 +110,102 @@ def read_cells(path: Path, separator: Separator = ",") -> dict[str, Cells]:
     }
 
 
-def read_table(path: Path, columns: Columns) -> TableRecords:
-    """Returns the records and their labels.
+def read_plain(
+    paths: Sequence[Path], columns: Columns, names: Sequence[str] | None
+) -> tuple[dict[Path, Encoded], tuple[str, ...], tuple[str, ...]]:
+    """Returns records and labels of tables without a schema, and the names of columns and classes.
 
     Args:
-        path: as in `read_cells`.
+        paths: of the tables; the first one's order is that of the columns.
         columns: which of them are what.
+        names: of the classes; None: all distinct labels.
 
     Raises:
-        ArgumentError: as `read_cells`; no such column, one for two things, or the index of
-            pandas; a missing value or one that is no number, with its row (records count from 1)
-            and column.
+        ArgumentError: as `read_cells`; no such column, one for two things, the index of pandas, or
+            tables of different columns; a missing value or one that is no number, with its row
+            (records count from 1) and column; labels that are no classes, or none of the names.
         MissingExtraError: as `read_cells`.
     """
-    table = read_cells(path)
+    order: tuple[str, ...] = () if columns.text is None else (columns.text,)
+    labels, x = {}, {}
+    for path in paths:
+        table = read_cells(path)
+        labels[path] = labels_in(path, table, columns)
+        if columns.text is None:
+            own = tuple(name for name in table if name != columns.label)
+            order = order or own
+            _check_columns(path, own, order)
+        texts = columns.text is not None
+        x[path] = features_in(path, table, order, texts=texts, advice=DRAFTED)
+    every = [label for own in labels.values() for label in own]
+    known = class_names(every) if names is None else tuple(map(label_of, names))
+    encoded = {}
+    for path in paths:
+        with naming(path):
+            y = _class_numbers(labels[path], known, columns.label)
+        encoded[path] = Encoded(x=x[path], y=y)
+    return encoded, order, known
+
+
+def _check_columns(path: Path, own: Sequence[str], order: Sequence[str]) -> None:
+    """Returns only if these columns of a table can be learnt from, and are those of the others."""
+    if not own:
+        raise unreadable(str(path), "a file with columns beside that of labels")
+    for name in filter(PANDAS_INDEX.fullmatch, own):
+        raise unusable(f"{path.name}, column {name}", "named by you", NO_INDEX)
+    for name in sorted(set(own) ^ set(order)):
+        given = f"{path.name}, which {'has' if name in own else 'lacks'} column {name}"
+        raise unusable(given, "a table of the same columns as the others")
+
+
+def labels_in(path: Path, table: Table, columns: Columns) -> list[str]:
+    """Returns each record's label in the one way that it is written (`label_of`).
+
+    Raises:
+        ArgumentError: no such column, that of the texts too, or a missing label.
+    """
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
-            allowed = f"a column of {path.name}: {listed(table)}"
+            allowed = f"a column of {path.name}: {names_in(table)}"
             raise ArgumentError(option, name, allowed, code="choice")
     if columns.text == columns.label:
         others = [name for name in table if name != columns.label]
-        allowed = f"a column other than that of the labels: {listed(others)}"
+        allowed = f"a column other than that of the labels: {names_in(others)}"
         raise ArgumentError("text", columns.text, allowed)
     assert columns.label is not None
     with naming(path):
-        labels = [label_of(label) for label in _present(columns.label, table.pop(columns.label))]
-        if columns.text is not None:
-            return TableRecords(x=_texts(columns.text, table[columns.text]), labels=labels)
-    if not table:
-        raise unreadable(str(path), "a file with columns beside that of labels")
-    for name in filter(PANDAS_INDEX.fullmatch, table):
-        raise unusable(f"{path.name}, column {name}", "named by you", NO_INDEX)
-    x = _numbers(path, table, tuple(table), DRAFTED)
-    return TableRecords(x=x, labels=labels, columns=tuple(table))
+        return [label_of(label) for label in _present(columns.label, table[columns.label])]
 
 
-def features_in(path: Path, table: Table, names: Sequence[str]) -> Raw:
-    """Returns the numbers of a table's columns, found by their names, without labels.
+def features_in(
+    path: Path,
+    table: Table,
+    names: Sequence[str],
+    *,
+    texts: bool,
+    advice: str = "The model has no schema for other values.",
+) -> Raw:
+    """Returns the numbers of a table's columns, or its texts, found by their names.
 
     Args:
         path: of the table.
         table: as `read_cells` reads it.
-        names: of the columns.
+        names: of the columns; of texts one.
+        texts: whether records are texts.
+        advice: what to do about values that are no numbers.
 
     Raises:
         ArgumentError: no such column, or a value that is missing or no number.
     """
-    return _numbers(path, table, names, "The model has no schema for other values.")
-
-
-def texts_in(path: Path, table: Table, name: str) -> Raw:
-    """Returns the texts of a table's column, without labels; as `features_in`.
-
-    Raises:
-        ArgumentError: no such column, or a missing text.
-    """
-    cells = _column(path, table, name)
+    for name in names:
+        if name not in table:
+            allowed = f"a table with the column {name!r}, from which the model learnt"
+            raise unusable(f"{path.name}, with columns {names_in(table)}", allowed)
     with naming(path):
-        return _texts(name, cells)
+        if texts:
+            return np.array([str(text) for text in _present(names[0], table[names[0]])], object)
+        columns = [numbers_in(name, table[name], ".", advice=advice) for name in names]
+        return np.stack(columns, axis=1)
 
 
 def ids_in(path: Path, table: Table, name: str) -> list[str]:
@@ -197,7 +215,9 @@ def ids_in(path: Path, table: Table, name: str) -> list[str]:
         ArgumentError: no such column, or one of values that have no text.
     """
     if name not in table:
-        raise ArgumentError("id", name, f"a column of {path.name}: {listed(table)}", code="choice")
+        raise ArgumentError(
+            "id", name, f"a column of {path.name}: {names_in(table)}", code="choice"
+        )
     if any(type(cell) is object for cell in table[name]):
         raise ArgumentError("id", name, "a column of texts, numbers, dates or times")
     return ["" if cell is None else str(cell) for cell in table[name]]
@@ -222,26 +242,6 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _column(path: Path, table: Table, name: str) -> Cells:
-    if name not in table:
-        allowed = f"a table with the column {name!r}, from which the model learnt"
-        raise unusable(f"{path.name}, with columns {listed(table)}", allowed)
-    return table[name]
-
-
-def in_order_of(own: TableRecords, columns: Sequence[str], path: Path) -> TableRecords:
-    """Returns the records with their columns in another order, each found by its name.
-
-    Raises:
-        ArgumentError: they have other columns; one of them is named.
-    """
-    for name in sorted(set(own.columns) ^ set(columns)):
-        given = f"{path.name}, which {'has' if name in own.columns else 'lacks'} column {name}"
-        raise unusable(given, "a table of the same columns as the others")
-    places = [own.columns.index(name) for name in columns]
-    return TableRecords(x=own.x[:, places], labels=own.labels, columns=tuple(columns))
-
-
 def class_names(labels: Sequence[str]) -> tuple[str, ...]:
     """Returns the distinct labels: numbers by size, anything else by alphabet.
 
@@ -260,41 +260,16 @@ def class_names(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=number_of))
 
 
-def class_numbers(labels: Sequence[str], names: Sequence[str], column: str) -> Labels:
-    """Returns each label's place among the names.
-
-    Args:
-        labels: of the records.
-        names: of the classes.
-        column: of the labels.
-
-    Raises:
-        ArgumentError: a label that is none of them; its record is named, and never it.
-    """
-    places = {label_of(name): place for place, name in enumerate(names)}
+def _class_numbers(labels: Sequence[str], names: Sequence[str], column: str | None) -> Labels:
+    """Returns each label's place among the names; an error names a record, and never its label."""
+    places = {name: place for place, name in enumerate(names)}
     for row, label in enumerate(labels, start=1):
         if label not in places:
             given = f"record {row}, column {column}"
-            raise ArgumentError("labels", given, f"one of {listed(names)}", code="data")
+            raise ArgumentError("labels", given, f"one of {names_in(names)}", code="data")
     return np.array([places[label] for label in labels], dtype=np.int64)
 
 
 def _present(name: str, cells: Cells) -> Cells:
     refuse_missing(name, cells, f"{DRAFTED} Or drop the record.")
     return cells
-
-
-def _texts(name: str, cells: Cells) -> Raw:
-    return np.array([str(text) for text in _present(name, cells)], dtype=object)
-
-
-def _numbers(path: Path, table: Table, names: Sequence[str], advice: str) -> Raw:
-    columns = [_column(path, table, name) for name in names]
-    with naming(path):
-        return np.stack(
-            [
-                numbers_in(name, cells, ".", advice=advice)
-                for name, cells in zip(names, columns, strict=True)
-            ],
-            axis=1,
-        )

@@ -47,10 +47,7 @@ def extract(
     total = len(split.train_x) + len(split.test_x)
 
     def rows(x: Raw, before: int) -> Reals:
-        def show(done: int) -> None:
-            progress(before + done, total)
-
-        return rows_of(x, extractor, bound=bound, cache=cache, progress=show)
+        return rows_of(x, extractor, bound, cache, lambda done: progress(before + done, total))
 
     kept = split.kind == "table" and extractor.name == "raw"
     scaling = "cut to norm" if kept else "centred, of norm"
@@ -70,10 +67,9 @@ def extract(
 def rows_of(
     x: Raw,
     extractor: Extractor,
-    *,
-    bound: float = 1.0,
-    cache: Cache | None = None,
-    progress: Callable[[int], None] = lambda done: None,
+    bound: float,
+    cache: Cache | None,
+    progress: Callable[[int], None],
 ) -> Reals:
     """Returns the rows of features of one or more records, as `extract` does."""
     if extractor.name == "raw":

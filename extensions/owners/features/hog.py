@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import ArgumentError, optional
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import grey
@@ -32,10 +32,7 @@ def make(argument: str | None) -> Extractor:
     if argument is not None and not re.fullmatch(r"[1-9]\d?(,[1-9]\d?){2}", argument):
         allowed = "hog or hog:ORIENTATIONS,CELL,BLOCK, such as hog:9,4,2"
         raise ArgumentError("features", f"hog:{argument}", allowed)
-    try:
-        from skimage.feature import hog
-    except ImportError:
-        raise MissingExtraError("scikit-image", "features") from None
+    hog = optional("skimage.feature", "scikit-image", "features").hog
     orientations, cell, block = map(int, (argument or f"{ORIENTATIONS},0,1").split(","))
 
     def extract(x: Raw) -> Features:

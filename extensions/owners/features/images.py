@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import MissingExtraError
+from extensions.errors import optional
 from extensions.owners.data.records import Raw
 
 LUMA = (0.299, 0.587, 0.114)
@@ -21,13 +21,10 @@ def resized(x: Raw, height: int, width: int, *, cubic: bool = False) -> npt.NDAr
     Raises:
         MissingExtraError: Pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtraError("pillow", "features") from None
-    filter_ = Image.Resampling.BICUBIC if cubic else Image.Resampling.BILINEAR
+    pillow = optional("PIL.Image", "pillow", "features")
+    filter_ = pillow.Resampling.BICUBIC if cubic else pillow.Resampling.BILINEAR
     bytes_ = x if x.dtype == np.uint8 else np.rint(x).astype(np.uint8)
     out = [
-        Image.fromarray(image).convert("RGB").resize((width, height), filter_) for image in bytes_
+        pillow.fromarray(image).convert("RGB").resize((width, height), filter_) for image in bytes_
     ]
     return np.stack([np.asarray(image) for image in out])

@@ -4,12 +4,21 @@ import re
 from pathlib import Path
 
 from extensions.errors import ArgumentError
-from extensions.owners.features import backbone, combined, custom, hog, raw, scattering, tflite
+from extensions.owners.data.sources import raw_rows
+from extensions.owners.features import backbone, combined, custom, hog, scattering, tflite
 from extensions.owners.features.extractor import Extractor
 from extensions.owners.features.texts import hashed, wordllama, words
 
+
+def _raw(argument: str | None) -> Extractor:
+    """Returns the extractor of pixels as centred rows, and of a table's columns (`raw_rows`)."""
+    if argument is not None:
+        raise ArgumentError("features", f"raw:{argument}", "raw, without an argument")
+    return Extractor(name="raw", kinds=("images", "table"), function=raw_rows, identity={})
+
+
 BUILT_IN = {
-    "raw": raw.make,
+    "raw": _raw,
     "hog": hog.make,
     "scattering": scattering.make,
     "tflite": tflite.make,

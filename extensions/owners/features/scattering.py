@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import ArgumentError, optional
 from extensions.owners.data.records import Raw
 from extensions.owners.data.rows import standard_rows
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import grey
-from extensions.owners.features.sines import SEED, RandomSines, check_width
+from extensions.owners.features.sines import SEED, RandomSines, width_in
 
 SCALE = 2
 ANGLES = 8
@@ -35,15 +35,13 @@ def make(argument: str | None) -> Extractor:
         ArgumentError: a width out of range.
         MissingExtraError: Kymatio is not installed.
     """
-    width = None if argument is None else check_width("scattering", argument)
-    try:
-        from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
-    except ImportError:
-        raise MissingExtraError("kymatio", "features") from None
+    width = None if argument is None else width_in("scattering", argument)
+    module = "kymatio.scattering2d.frontend.numpy_frontend"
+    kymatio = optional(module, "kymatio", "features")
 
     @cache
     def transform(rows: int, columns: int) -> Any:
-        return ScatteringNumPy2D(J=SCALE, shape=(rows, columns), L=ANGLES)
+        return kymatio.ScatteringNumPy2D(J=SCALE, shape=(rows, columns), L=ANGLES)
 
     @cache
     def sines(inputs: int) -> RandomSines:

@@ -12,7 +12,7 @@ SEED = 20230521
 MAX_WIDTH = 2**14
 
 
-def check_width(name: str, argument: str) -> int:
+def width_in(name: str, argument: str) -> int:
     """Returns the number of features that ``NAME:WIDTH`` asks for.
 
     Raises:

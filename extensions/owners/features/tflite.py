@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import ArgumentError, optional
 from extensions.machine import cores
 from extensions.owners.data.folders import folders_of
 from extensions.owners.data.records import Raw
@@ -87,14 +87,11 @@ class Network:
     """
 
     def __init__(self, model: bytes, path: str, tensor: str) -> None:
-        try:
-            from ai_edge_litert.interpreter import Interpreter
-        except ImportError:
-            raise MissingExtraError("ai-edge-litert", "features") from None
+        litert = optional("ai_edge_litert.interpreter", "ai-edge-litert", "features")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that keeping all tensors takes memory
-                self._interpreter = Interpreter(
+                self._interpreter = litert.Interpreter(
                     model_content=model, experimental_preserve_all_tensors=bool(tensor)
                 )
             self._interpreter.allocate_tensors()

@@ -39,7 +39,7 @@ _TO_POINTS = str.maketrans(",.", ".,")
 _ROUNDED = re.compile(r"[+-]?[0-9](?:\.[0-9]*)?[eE]\+[0-9]+")
 
 
-def listed(names: Iterable[str]) -> str:
+def names_in(names: Iterable[str]) -> str:
     """Returns names for an error: all, or the first ones and how many there are."""
     first, *rest = names
     return ", ".join((first, *rest[: _LISTED - 1])) + (

@@ -6,7 +6,7 @@ Each column becomes numbers whose norm is at most 1, whatever its values are.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from extensions.owners.schema.cells import (
     is_readable,
     is_spelled_missing,
     label_of,
-    listed,
+    names_in,
     number_of,
     numbers_of,
 )
 from extensions.ring.fixed_point import Reals
-from extensions.rules import one_of
+from extensions.rules import check_fields
 
 Scale = Literal["linear", "log", "log1p"]
 Outside = Literal["refuse", "clip"]
@@ -32,38 +32,104 @@ Missing = Literal["refuse", "indicator"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Number:
-    """A column of numbers in a public range, mapped to -1..1.
+class Column:
+    """A column of numbers or of categories.
 
     Attributes:
         name: of the column.
+        outside: what becomes of a value that the schema does not name.
+        missing: "refuse" a missing value, or give all records an "indicator": a further number that
+            is 1 where it is missing, else 0. The column's other numbers are 0 there.
+        missing_values: what stands for a missing value, beside the empty cell: NA, -999.
+
+    Raises:
+        ArgumentError: a field that is out of range.
+    """
+
+    name: str
+    outside: OutsideNames = "refuse"
+    missing: Missing = "refuse"
+    missing_values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            check_fields(self)
+        except ArgumentError as error:
+            raise error.of(f"columns.{self.name}.{error.argument}") from None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the numbers that it becomes."""
+        indicator = self.missing == "indicator"
+        return (*self._outputs, *([f"{self.name} is missing"] if indicator else []))
+
+    @property
+    def _outputs(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def encode(self, cells: Cells, mark: Mark = ".") -> tuple[Reals, int]:
+        """Returns the column's numbers, (records, outputs), and how many values were clipped.
+
+        Args:
+            cells: of the column.
+            mark: the decimal mark of texts.
+
+        Raises:
+            ArgumentError: a value that the schema refuses; its record is named, and never it.
+        """
+        spelled = {label_of(each, mark) for each in self.missing_values}
+        absent = _where(lambda cell: is_missing(cell) or label_of(cell, mark) in spelled, cells)
+        if self.missing == "refuse":
+            advice = (
+                'Write `missing = "indicator"` for the column in the schema, or drop the record.'
+            )
+            refuse(self.name, absent, "filled in", advice)
+        numbers, beyond, allowed = self._encode(cells, absent, mark)
+        beyond &= ~absent
+        if self.outside == "refuse":
+            refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
+        numbers[absent] = 0.0
+        if self.missing == "indicator":
+            numbers = np.hstack([numbers, absent[:, None].astype(np.float64)])
+        return numbers, int(beyond.sum())
+
+    def _encode(self, cells: Cells, absent: Any, mark: Mark) -> tuple[Reals, Any, str]:
+        """Returns numbers, which values the schema does not name, and what it names."""
+        raise NotImplementedError
+
+    def entry(self) -> dict[str, Any]:
+        """Returns what a file says of it."""
+        listed = {"missing_values": list(self.missing_values)} if self.missing_values else {}
+        return {**self._entry(), "outside": self.outside, "missing": self.missing, **listed}
+
+    def _entry(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Column):
+    """A column of numbers in a public range, mapped to -1..1; the middle for a missing one.
+
+    Attributes:
         low: lower end of its range.
         high: upper end.
         scale: "linear"; "log" where ratios matter more than differences, of a range above 0; or
             "log1p", sign(v) log(1 + |v|), which takes zeros and negative numbers too. It is linear
             up to about 1, so that it depends on the unit.
         outside: "refuse" a value beyond the range, or "clip" it to the nearer end.
-        missing: "refuse" a missing value, or take the middle of the range for it and give all
-            records an "indicator": a further number that is 1 where it is missing, else 0.
-        missing_values: what stands for a missing value, beside the empty cell: NA, -999.
 
     Raises:
         ArgumentError: no range, or one that its scale cannot have.
     """
 
-    name: str
     low: float
     high: float
     scale: Scale = "linear"
     outside: Outside = "refuse"
-    missing: Missing = "refuse"
-    missing_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_range(f"columns.{self.name}.range", self.low, self.high)
-        _check_choice(self.name, "scale", self.scale, get_args(Scale))
-        _check_choice(self.name, "outside", self.outside, get_args(Outside))
-        _check_choice(self.name, "missing", self.missing, get_args(Missing))
+        super().__post_init__()
         if self.scale == "log" and self.low <= 0:
             raise ArgumentError(
                 f"columns.{self.name}.range",
@@ -73,108 +139,58 @@ class Number:
                 code="range",
             )
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the numbers that it becomes."""
-        return (self.name, *_indicator(self))
-
-    def encode(self, cells: Cells, mark: Mark = ".") -> tuple[Reals, int]:
-        """Returns the column's numbers, (records, outputs), and how many values were clipped.
-
-        Args:
-            cells: of the column.
-            mark: the decimal mark of texts.
-
-        Raises:
-            ArgumentError: a value that the schema refuses; its record is named, and never it.
-        """
-        absent = _absent(self, cells, mark)
+    def _encode(self, cells: Cells, absent: Any, mark: Mark) -> tuple[Reals, Any, str]:
         values = np.where(absent, self.low, numbers_in(self.name, cells, mark, but=absent))
         beyond = (values < self.low) | (values > self.high)
-        if self.outside == "refuse":
-            allowed = f"in {self.low:g}..{self.high:g}, the schema's range"
-            refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
         ends = bent(self.scale, np.array([self.low, self.high]))
-        half = (ends[1] - ends[0]) / 2
         placed = bent(self.scale, np.clip(values, self.low, self.high))
-        numbers = np.where(absent, 0.0, (placed - ends.mean()) / half)
-        return _with_indicator(self, numbers[:, None], absent), int(beyond.sum())
+        numbers: Reals = (placed - ends.mean()) / ((ends[1] - ends[0]) / 2)
+        return numbers[:, None], beyond, f"in {self.low:g}..{self.high:g}, the schema's range"
 
-    def entry(self) -> dict[str, Any]:
-        """Returns what a file says of it."""
+    def _entry(self) -> dict[str, Any]:
         scale = {"scale": self.scale} if self.scale != "linear" else {}
-        given = {"range": [self.low, self.high], **scale, "outside": self.outside}
-        return given | _missing_entry(self)
+        return {"range": [self.low, self.high], **scale}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Category:
+class Category(Column):
     """A column of one of several public categories: a number each, 1 for its own, else 0.
 
     All of them less 1 / number of categories, so that they are 0 on average.
 
     Attributes:
-        name: of the column.
         categories: in order.
         outside: "refuse" what is none of them, "clip" it: then all its numbers are 0; or make it
             one more category, "other".
-        missing: "refuse" a missing value, or take 0 for all its numbers, and an "indicator".
-        missing_values: as in `Number`.
 
     Raises:
         ArgumentError: fewer than two categories, or one twice.
     """
 
-    name: str
     categories: tuple[str, ...]
-    outside: OutsideNames = "refuse"
-    missing: Missing = "refuse"
-    missing_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_names(f"columns.{self.name}.categories", self.categories)
-        _check_choice(self.name, "outside", self.outside, get_args(OutsideNames))
-        _check_choice(self.name, "missing", self.missing, get_args(Missing))
+        super().__post_init__()
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the numbers that it becomes."""
+    def _outputs(self) -> tuple[str, ...]:
         other = (f"{self.name} is other",) if self.outside == "other" else ()
-        return (*(f"{self.name}={each}" for each in self.categories), *other, *_indicator(self))
+        return (*(f"{self.name}={each}" for each in self.categories), *other)
 
-    def encode(self, cells: Cells, mark: Mark = ".") -> tuple[Reals, int]:
-        """Returns the column's numbers, (records, outputs), and how many values were clipped.
-
-        Args:
-            cells: of the column.
-            mark: the decimal mark of texts.
-
-        Raises:
-            ArgumentError: a value that the schema refuses; its record is named, and never it.
-        """
-        absent = _absent(self, cells, mark)
+    def _encode(self, cells: Cells, absent: Any, mark: Mark) -> tuple[Reals, Any, str]:
         _refuse_others(self.name, cells)
         count = len(self.categories)
         places = {label_of(name, mark): place for place, name in enumerate(self.categories)}
         other = count if self.outside == "other" else -1
         found = np.array([places.get(label_of(each, mark), other) for each in cells], np.int64)
-        beyond = (found < 0) & ~absent
-        if self.outside == "refuse":
-            allowed = f"one of the schema's categories, {listed(self.categories)}"
-            refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
         count += self.outside == "other"
         numbers = np.zeros((len(cells), count))
-        known = (found >= 0) & ~absent
-        numbers[known] = np.eye(count)[found[known]] - 1.0 / count
-        return _with_indicator(self, numbers, absent), int(beyond.sum())
+        numbers[found >= 0] = np.eye(count)[found[found >= 0]] - 1.0 / count
+        return numbers, found < 0, f"one of the schema's categories, {names_in(self.categories)}"
 
-    def entry(self) -> dict[str, Any]:
-        """Returns what a file says of it."""
-        given = {"categories": list(self.categories), "outside": self.outside}
-        return given | _missing_entry(self)
-
-
-Column = Number | Category
+    def _entry(self) -> dict[str, Any]:
+        return {"categories": list(self.categories)}
 
 
 def check_range(name: str, low: float, high: float) -> None:
@@ -262,28 +278,6 @@ def refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
         raise ArgumentError("records", f"record {row}, column {name}", allowed, advice, code="data")
 
 
-def _check_choice(column: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
-    one_of(allowed).check(f"columns.{column}.{name}", value)
-
-
-def _missing_entry(column: Column) -> dict[str, Any]:
-    listed = {"missing_values": list(column.missing_values)} if column.missing_values else {}
-    return {"missing": column.missing, **listed}
-
-
-def _indicator(column: Column) -> tuple[str, ...]:
-    return (f"{column.name} is missing",) if column.missing == "indicator" else ()
-
-
-def _absent(column: Column, cells: Cells, mark: Mark) -> Any:
-    spelled = {label_of(each, mark) for each in column.missing_values}
-    absent = _where(lambda cell: is_missing(cell) or label_of(cell, mark) in spelled, cells)
-    if column.missing == "refuse":
-        advice = 'Write `missing = "indicator"` for the column in the schema, or drop the record.'
-        refuse(column.name, absent, "filled in", advice)
-    return absent
-
-
 def _refuse_others(name: str, cells: Cells) -> None:
     wrong = _where(lambda cell: not is_missing(cell) and not is_readable(cell), cells)
     advice = "A schema leaves out what it does not name (`pea schema` drafts one)."
@@ -292,9 +286,3 @@ def _refuse_others(name: str, cells: Cells) -> None:
 
 def _where(holds: Callable[[Any], bool], cells: Cells) -> Any:
     return np.array([holds(each) for each in cells], dtype=bool)
-
-
-def _with_indicator(column: Column, numbers: Reals, absent: Any) -> Reals:
-    if column.missing == "refuse":
-        return numbers
-    return np.hstack([numbers, absent[:, None].astype(np.float64)])

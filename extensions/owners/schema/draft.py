@@ -20,7 +20,7 @@ from extensions.owners.schema.cells import (
     is_readable,
     is_spelled_missing,
     label_of,
-    listed,
+    names_in,
     number_of,
 )
 from extensions.owners.schema.columns import (
@@ -32,8 +32,7 @@ from extensions.owners.schema.columns import (
     Scale,
     bent,
 )
-from extensions.owners.schema.document import to_toml, toml_value
-from extensions.owners.schema.schema import Schema, Target, Unit
+from extensions.owners.schema.schema import Schema, Target, Unit, to_toml, toml_value
 from extensions.ring.fixed_point import Reals
 
 MOST = 0.02
@@ -160,7 +159,7 @@ def draft(
     """
     for option, name in (("target", target), ("unit", unit), *(("exclude", x) for x in exclude)):
         if name is not None and name not in table:
-            allowed = f"a column of the file: {listed(table)}"
+            allowed = f"a column of the file: {names_in(table)}"
             raise ArgumentError(option, name, allowed, code="choice")
     if unit == target:
         raise ArgumentError("unit", unit, "a column other than the target")
@@ -179,7 +178,7 @@ def draft(
         else:
             columns.append(_column(name, present, mark, missing=len(present) < len(cells)))
     if not columns:
-        given = listed(f"{name}: {why}" for name, why in left_out.items())
+        given = names_in(f"{name}: {why}" for name, why in left_out.items())
         allowed = "a file with columns to learn from beside the target"
         raise ArgumentError("from", given, allowed, code="file")
     schema = Schema(

@@ -1,22 +1,25 @@
 """Records as numbers, by a public schema alone: nothing of one record depends on another's."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.owners.schema.cells import (
+    Cells,
     Table,
     identity_of,
     is_rounded,
     is_spelled_missing,
     label_of,
-    listed,
+    names_in,
 )
 from extensions.owners.schema.columns import numbers_in, refuse, refuse_missing
-from extensions.owners.schema.schema import Schema
+from extensions.owners.schema.schema import Schema, Unit
 from extensions.ring.fixed_point import Reals
 
 EVEN = 0.25
@@ -25,21 +28,21 @@ EVEN = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """One owner's table by a schema.
+    """One owner's table as numbers.
 
     Attributes:
-        x: features (records, features), rows of norm below 1.
-        y: class numbers, or targets in [0, 1], (records,).
+        x: features (records, features), of a schema rows of norm below 1; or texts, (records,).
+        y: class numbers, or targets in [0, 1], (records,); of no words where none are asked for.
         units: a number for each person, the same in all of its records, (records,); None where
-            the schema names no person.
+            no person is named.
         clipped: number of clipped values by column, where there are any; its owner's alone.
         left_out: number of records beyond the most that count of a person; its owner's alone.
     """
 
-    x: Reals
-    y: npt.NDArray[np.int64] | Reals
-    units: npt.NDArray[np.int64] | None
-    clipped: Mapping[str, int]
+    x: npt.NDArray[Any]
+    y: npt.NDArray[np.int64] | Reals = field(default_factory=lambda: np.zeros(0))
+    units: npt.NDArray[np.int64] | None = None
+    clipped: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
 
 
@@ -60,22 +63,21 @@ def encode_table(schema: Schema, table: Table) -> Encoded:
         ArgumentError: a draft, a column that is not there, or a value that the schema refuses; its
             record (they count from 1) and column are named, and never it.
     """
-    x, clipped = encode_features(schema, table)
+    features = encode_unlabelled(schema, table)
+    x, clipped = features.x, features.clipped
     y, beyond = _targets(schema, table)
     if beyond:
-        clipped[schema.target.column] = beyond
-    units = _units(schema, table)
-    if units is None or schema.unit is None:
-        return Encoded(x=x, y=y, units=None, clipped=clipped)
+        clipped = {**clipped, schema.target.column: beyond}
+    if schema.unit is None:
+        return Encoded(x=x, y=y, clipped=clipped)
+    units = _units(schema, schema.unit, table)
     first = first_of_each(units, schema.unit.rows)
     left_out = len(x) - len(first)
     return Encoded(x=x[first], y=y[first], units=units[first], clipped=clipped, left_out=left_out)
 
 
-def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]]:
-    """Returns what `encode_table` makes of a table's features, and its clipped values by column.
-
-    Nothing but the columns of features need be there.
+def encode_unlabelled(schema: Schema, table: Table) -> Encoded:
+    """Returns what `encode_table` makes of a table's features, which alone need be there.
 
     Raises:
         ArgumentError: as `encode_table`.
@@ -83,45 +85,36 @@ def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]
     schema.check_confirmed()
     parts, clipped = [], {}
     for column in schema.columns:
-        _check_there(table, column.name)
-        numbers, beyond = column.encode(table[column.name], schema.decimal)
+        numbers, beyond = column.encode(_cells(table, column.name), schema.decimal)
         parts.append(numbers)
         if beyond:
             clipped[column.name] = beyond
-    x = np.hstack(parts)
-    if len(x) == 0:
+    z = np.hstack(parts)
+    if len(z) == 0:
         raise ArgumentError("records", 0, "at least one record", code="data")
-    return scaled(x, len(schema.columns)), clipped
+    squares = (z * z).sum(axis=1, keepdims=True)
+    return Encoded(x=z / np.sqrt(squares + len(schema.columns) * EVEN**2), clipped=clipped)
 
 
 def first_of_each(units: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
     """Returns the places of the first `count` records of each person, in order."""
-    seen: dict[int, int] = {}
-    places = []
-    for place, unit in enumerate(units.tolist()):
-        seen[unit] = seen.get(unit, 0) + 1
-        if seen[unit] <= count:
-            places.append(place)
-    return np.array(places, dtype=np.int64)
-
-
-def scaled(z: Reals, columns: int) -> Reals:
-    """Returns rows with their norm below 1, each by a function of itself alone."""
-    squares = (z * z).sum(axis=1, keepdims=True)
-    rows: Reals = z / np.sqrt(squares + columns * EVEN**2)
-    return rows
+    seen: Counter[int] = Counter()
+    counts = []
+    for unit in units.tolist():
+        seen[unit] += 1
+        counts.append(seen[unit] <= count)
+    return np.flatnonzero(counts)
 
 
 def _targets(schema: Schema, table: Table) -> tuple[npt.NDArray[np.int64] | Reals, int]:
     target = schema.target
-    _check_there(table, target.column)
-    cells = table[target.column]
+    cells = _cells(table, target.column)
     refuse_missing(target.column, cells, "Drop the record.")
     if target.range is None:
         places = {name: place for place, name in enumerate(target.classes)}
         labels = [label_of(each, schema.decimal) for each in cells]
         found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
-        refuse(target.column, found < 0, f"one of the schema's classes, {listed(places)}")
+        refuse(target.column, found < 0, f"one of the schema's classes, {names_in(places)}")
         return found, 0
     values = numbers_in(target.column, cells, schema.decimal)
     low, high = target.range
@@ -131,12 +124,9 @@ def _targets(schema: Schema, table: Table) -> tuple[npt.NDArray[np.int64] | Real
     return (np.clip(values, low, high) - low) / (high - low), int(beyond.sum())
 
 
-def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
-    if schema.unit is None:
-        return None
-    name = schema.unit.column
-    _check_there(table, name)
-    cells = table[name]
+def _units(schema: Schema, unit: Unit, table: Table) -> npt.NDArray[np.int64]:
+    name = unit.column
+    cells = _cells(table, name)
     refuse_missing(name, cells, "Who a record is about must be known.")
     spelled = np.array([is_spelled_missing(each) for each in cells], dtype=bool)
     advice = "Texts such as NA would make one person of all who have no identifier."
@@ -149,8 +139,9 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
     return np.array([numbers.setdefault(each, len(numbers)) for each in people], dtype=np.int64)
 
 
-def _check_there(table: Table, name: str) -> None:
+def _cells(table: Table, name: str) -> Cells:
     if name not in table:
-        given = f"columns {listed(sorted(table))}"
+        given = f"columns {names_in(sorted(table))}"
         allowed = f"columns that include the schema's {name!r}"
         raise ArgumentError("records", given, allowed, code="data")
+    return table[name]

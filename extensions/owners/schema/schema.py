@@ -1,24 +1,22 @@
-"""What all parties know of their tables before anybody looks at a record."""
+"""What all parties know of their tables before anybody looks at a record, and its TOML file."""
 
-import hashlib
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from extensions.errors import ArgumentError
 from extensions.owners.schema.cells import Mark, Separator, label_of
-from extensions.owners.schema.columns import (
-    Category,
-    Column,
-    Number,
-    check_names,
-    check_range,
-)
+from extensions.owners.schema.columns import Category, Column, Number, check_names, check_range
 from extensions.rules import PART, Each, Whole, check_fields, one_of
 
 Task = Literal["classification", "regression"]
 Basis = Literal["draft", "public", "data"]
+
+_KEYS = {"basis", "separator", "decimal", "target", "unit", "columns"}
+_TARGET = {"column", "task", "classes", "weights", "range", "outside"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +124,17 @@ class Schema:
         return {name: mark for name, mark in marks.items() if mark != usual[name]}
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What settings of a run follow from it, by name."""
+        return {
+            "classes": len(self.target.classes) or 1,
+            "facts": self.facts(),
+            "class_weights": self.target.weights or None,
+            "rows_per_unit": 1 if self.unit is None else self.unit.rows,
+            "data_kind": "tables",
+        }
+
+    @property
     def features(self) -> tuple[str, ...]:
         """Names of the numbers that a record becomes, in order."""
         return tuple(name for column in self.columns for name in column.outputs)
@@ -149,39 +158,15 @@ class Schema:
 
     def facts(self) -> dict[str, Any]:
         """Returns all that it says, by name, as JSON has it: what all parties must have alike."""
+        target = {name: _listed(value) for name, value in vars(self.target).items()}
         facts: dict[str, Any] = {
             "schema basis": self.basis,
-            "schema target": _as_json(asdict(self.target)),
+            "schema target": target,
             "schema unit": None if self.unit is None else asdict(self.unit),
             "schema order of columns": [each.name for each in self.columns],
         }
         facts |= {f"schema {name}": mark for name, mark in self.marks.items()}
         return facts | {f"schema column {each.name}": each.entry() for each in self.columns}
-
-    @property
-    def text(self) -> str:
-        """The schema as canonical JSON: equal schemas, and only these, have equal texts."""
-        columns = [{"name": each.name, **_as_json(each.entry())} for each in self.columns]
-        said = {
-            "basis": self.basis,
-            "target": _as_json(asdict(self.target)),
-            "unit": None if self.unit is None else asdict(self.unit),
-            "columns": columns,
-            **self.marks,
-        }
-        return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of `text`, in hexadecimal."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    @classmethod
-    def of(cls, text: str) -> "Schema":
-        """Returns the schema of which `text` returned this."""
-        said = json.loads(text)
-        columns = {each.pop("name"): each for each in said["columns"]}
-        return cls._of({**said, "columns": columns})
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Schema | None":
@@ -190,78 +175,116 @@ class Schema:
             return None
         names = facts["schema order of columns"]
         columns = {name: facts[f"schema column {name}"] for name in names}
-        keys = ("basis", "target", "unit", "separator", "decimal")
-        said = {key: facts[f"schema {key}"] for key in keys if f"schema {key}" in facts}
-        return cls._of({**said, "columns": columns})
+        said = {key: facts[f"schema {key}"] for key in _KEYS if f"schema {key}" in facts}
+        return cls.of({**said, "columns": columns})
 
     @classmethod
-    def _of(cls, said: Mapping[str, Any]) -> "Schema":
-        target, unit = said["target"], said["unit"]
-        ends, mark = target["range"], said.get("decimal", ".")
+    def of(cls, said: Mapping[str, Any]) -> "Schema":
+        """Returns the schema that a file of TOML says, by its names.
+
+        Raises:
+            ArgumentError: what no schema may say; the place is named.
+        """
+        _check_keys("schema", said, _KEYS)
+        columns, target, unit = (_table(said, name) for name in ("columns", "target", "unit"))
+        _check_keys("unit", unit, {"column", "rows"})
+        mark = said.get("decimal", ".")
         return cls(
-            basis=said["basis"],
+            basis=said.get("basis", "draft"),
             separator=said.get("separator", ","),
             decimal=mark,
-            target=Target(
-                column=target["column"],
-                classes=tuple(target["classes"]),
-                weights=tuple(target["weights"]),
-                range=None if ends is None else ends_of("target.range", [*ends]),
-                outside=target["outside"],
-            ),
-            unit=None if unit is None else Unit(**unit),
-            columns=tuple(column_of(name, each, mark) for name, each in said["columns"].items()),
+            target=_target(target, mark),
+            unit=Unit(**{"column": "", **unit}) if unit else None,
+            columns=tuple(_column(name, _table(columns, name), mark) for name in columns),
         )
 
 
-def column_of(name: str, entry: dict[str, Any], mark: Mark = ".") -> Column:
-    """Returns a column, of what `Number.entry` or `Category.entry` says of it.
-
-    Args:
-        name: of the column.
-        entry: what is said.
-        mark: the decimal mark of texts.
+def read_schema(path: Path) -> Schema:
+    """Returns the schema in a TOML file.
 
     Raises:
-        ArgumentError: a key that no such column has, or neither a range nor categories.
+        ArgumentError: no such file, no TOML, or what no schema may say; the place is named.
     """
-    given = dict(entry)
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        advice = f"{error}. `pea schema` drafts one."
+        raise ArgumentError("schema", str(path), "a file of TOML", advice, code="file") from error
+    return Schema.of(said)
+
+
+def to_toml(schema: Schema) -> str:
+    """Returns the text of a file of which `read_schema` returns an equal schema."""
+    target, unit = schema.target, schema.unit
+    learnt: dict[str, Any] = {"task": schema.task, "column": target.column}
+    if target.range is None:
+        learnt["classes"] = list(target.classes)
+        learnt |= {"weights": list(target.weights)} if target.weights else {}
+    else:
+        learnt |= {"range": list(target.range), "outside": target.outside}
+    head = {"basis": schema.basis, **schema.marks}
+    parts = [_entries(head), _section("target", learnt)]
+    if unit is not None:
+        parts.append(_section("unit", {"column": unit.column, "rows": unit.rows}))
+    parts += [_section(f"columns.{toml_value(each.name)}", each.entry()) for each in schema.columns]
+    return "\n\n".join(parts) + "\n"
+
+
+def toml_value(value: Any) -> str:
+    """Returns a text, number or list of them as TOML; JSON differs in one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _section(name: str, entries: dict[str, Any]) -> str:
+    return f"[{name}]\n{_entries(entries)}"
+
+
+def _entries(entries: dict[str, Any]) -> str:
+    return "\n".join(f"{key} = {toml_value(x)}" for key, x in entries.items())
+
+
+def _target(said: Mapping[str, Any], mark: Mark) -> Target:
+    _check_keys("target", said, _TARGET)
+    ends = said.get("range")
+    target = Target(
+        column=str(said.get("column", "")),
+        classes=_texts("target.classes", said.get("classes", []), mark),
+        weights=tuple(_numbers("target.weights", said.get("weights", []))),
+        range=None if ends is None else _ends("target.range", ends),
+        outside=said.get("outside", "refuse"),
+    )
+    task = "classification" if target.classes else "regression"
+    if said.get("task", task) != task:
+        allowed = f"{task!r} with what the target has"
+        advice = "A classification has classes, a regression a range."
+        raise ArgumentError("target.task", said["task"], allowed, advice)
+    return target
+
+
+def _column(name: str, entry: Mapping[str, Any], mark: Mark) -> Column:
+    """Returns a column, of what `Column.entry` says of it."""
+    given, place = dict(entry), f"columns.{name}"
     kind = Number if "range" in given else Category
     if ("range" in given) == ("categories" in given):
         allowed = "a table with either `range = [low, high]` or `categories = [...]`"
-        raise ArgumentError(f"columns.{name}", sorted(given), allowed)
-    known = {"outside", "missing", "missing_values"} | (
-        {"range", "scale"} if kind is Number else {"categories"}
-    )
-    for key in given.keys() - known:
-        raise ArgumentError(f"columns.{name}", key, one_of(sorted(known)))
-    for key in ("categories", "missing_values"):
-        if key in given:
-            given[key] = tuple(list_of(f"columns.{name}.{key}", given[key], mark))
-    if kind is Category:
-        return Category(name=name, **given)
-    low, high = ends_of(f"columns.{name}.range", given.pop("range"))
-    return Number(name=name, low=low, high=high, **given)
+        raise ArgumentError(place, sorted(given), allowed)
+    of_kind = {"range", "scale"} if kind is Number else {"categories"}
+    _check_keys(place, given, {"outside", "missing", "missing_values"} | of_kind)
+    for key in given.keys() & {"categories", "missing_values"}:
+        given[key] = _texts(f"{place}.{key}", given[key], mark)
+    if kind is Number:
+        given["low"], given["high"] = _ends(f"{place}.range", given.pop("range"))
+    return kind(name=name, **given)
 
 
-def ends_of(name: str, value: Any) -> tuple[float, float]:
-    """Returns the two ends of a range.
-
-    Raises:
-        ArgumentError: they are not two numbers.
-    """
-    numbers = numbers_of(name, value)
+def _ends(name: str, value: Any) -> tuple[float, float]:
+    numbers = _numbers(name, value)
     if len(numbers) != 2:
         raise ArgumentError(name, value, "[low, high], two numbers", code="type")
     return numbers[0], numbers[1]
 
 
-def numbers_of(name: str, value: Any) -> list[float]:
-    """Returns the numbers of a list.
-
-    Raises:
-        ArgumentError: it is no list of numbers.
-    """
+def _numbers(name: str, value: Any) -> list[float]:
     if not isinstance(value, list) or not all(
         isinstance(each, int | float) and not isinstance(each, bool) for each in value
     ):
@@ -269,16 +292,24 @@ def numbers_of(name: str, value: Any) -> list[float]:
     return [float(each) for each in value]
 
 
-def list_of(name: str, value: Any, mark: Mark = ".") -> list[str]:
-    """Returns the texts of classes or categories, whose decimal mark is given.
-
-    Raises:
-        ArgumentError: they are no list of texts or numbers.
-    """
+def _texts(name: str, value: Any, mark: Mark) -> tuple[str, ...]:
+    """Returns the texts of classes or categories, whose decimal mark is given."""
     if not isinstance(value, list) or not all(isinstance(x, str | int | float) for x in value):
         raise ArgumentError(name, value, "a list of texts or numbers", code="type")
-    return [label_of(each, mark) for each in value]
+    return tuple(label_of(each, mark) for each in value)
 
 
-def _as_json(said: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+def _table(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = said.get(name)
+    if part is not None and not isinstance(part, dict):
+        raise ArgumentError(name, part, f"a table of TOML, [{name}]", code="type")
+    return part or {}
+
+
+def _check_keys(name: str, said: Mapping[str, Any], known: set[str]) -> None:
+    for key in sorted(said.keys() - known):
+        raise ArgumentError(name, key, one_of(sorted(known)))
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

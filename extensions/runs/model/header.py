@@ -1,6 +1,5 @@
 """What is known of a trained model beside its weights: all that its use needs, and its origin."""
 
-import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from extensions.network.models.architectures import ARCHITECTURES
 from extensions.network.models.own_layers import PREFIX, checked
 from extensions.network.models.start_file import OWES, model_owes, owes
 from extensions.network.spec import ModelSpec
-from extensions.owners.data import Recipe
+from extensions.owners.data import Recipe, columns_in
 from extensions.owners.schema import Schema
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import check_frac_bits
@@ -101,12 +100,7 @@ class Header:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of a table's numbers, in order, or of its column of texts; else empty."""
-        schema = self.schema
-        if schema is not None:
-            return schema.features
-        named = (f"column {place}" for place in itertools.count(1))
-        known = itertools.takewhile(self.facts.__contains__, named)
-        return tuple(str(self.facts[name]) for name in known)
+        return columns_in(self.facts)
 
     @property
     def text(self) -> str | None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from extensions.checks import check_positive
+from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
-from extensions.owners.data import Columns, Labels, is_table
-from extensions.owners.data.sources import load_own
+from extensions.owners.data import Columns, Labels, columns_in, is_table, load_own
 from extensions.owners.origin import by_rank
 from extensions.ring.fixed_point import Reals
+from extensions.rules import POSITIVE
 from extensions.runs.config import TrainConfig
 from extensions.runs.model.backends import Computing, find_model_backend
 from extensions.runs.model.charges import has_run
@@ -71,13 +71,9 @@ class Holders:
             ArgumentError: those of the other way to compute.
         """
         if party.meeting is None:
-            if self.records is not None:
-                raise ArgumentError(
-                    "records", str(self.records), "with a folder of shares", code="conflict"
-                )
+            check_left_out("with a folder of shares", records=self.records)
             return by_rank(self.own, len(party.paths))
-        if self.own:
-            raise ArgumentError("own", list(self.own), "with one share alone", code="conflict")
+        check_left_out("with one share alone", own=list(self.own) or None)
         return {} if self.records is None else {party.meeting.rank: self.records}
 
 
@@ -141,7 +137,7 @@ class Counting:
     count_noise: float = TrainConfig.count_noise
 
     def __post_init__(self) -> None:
-        check_positive("count_noise", self.count_noise)
+        POSITIVE.check("count_noise", self.count_noise)
 
 
 class Party:
@@ -242,17 +238,17 @@ def held_out_of(
     """
     columns.check(tables=is_table(path), schema=header.schema is not None)
     names = header.classes if "class 0" in header.facts else None
-    (source,) = load_own(
+    (own,) = load_own(
         [path], header.config.seed_data, columns=columns, names=names, schema=header.schema
     )
-    x, y = source.split.test_x, source.split.test_y
+    x, y, found = own.test_x, own.test_y, columns_in(own.recipe)
     if not len(x):
         raise ArgumentError("records", str(path), "a file with held-out records")
-    if x.ndim == 2 and source.columns and header.schema is None:
-        if {*source.columns} != {*header.columns}:
+    if x.ndim == 2 and is_table(path) and header.schema is None:
+        if {*found} != {*header.columns}:
             allowed = f"a table with the model's columns, {', '.join(header.columns)}"
-            raise ArgumentError("records", f"{path.name}: {', '.join(source.columns)}", allowed)
-        x = x[:, [source.columns.index(name) for name in header.columns]]
+            raise ArgumentError("records", f"{path.name}: {', '.join(found)}", allowed)
+        x = x[:, [found.index(name) for name in header.columns]]
     chosen = as_in_training(header, given)
     return OwnRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)
 

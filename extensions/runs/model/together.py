@@ -14,8 +14,8 @@ from extensions.network.tally import check_number
 from extensions.owners.data import Labels, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.agreement import check_equal
-from extensions.protocols.announcement import Announced, announce
-from extensions.protocols.host import Host, pairs
+from extensions.protocols.announcement import Announced, announce, blocks_for
+from extensions.protocols.host import Host, in_blocks, pairs
 from extensions.ring.fixed_point import Reals, decode
 from extensions.ring.interface import Share
 from extensions.runs.config import COUNTED, Evaluate, TrainConfig
@@ -184,8 +184,9 @@ def _predicted(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, A
         return forward(host.ring, network, model, x).logits
 
     found = []
-    for part in records.blocks(network.comparisons):
-        rows = Rows(own=[own.features for own in part.records], sizes=part.sizes)
+    blocks = blocks_for(records.sizes, records.features, network.comparisons)
+    for part, sizes in in_blocks(records.records, records.sizes, blocks):
+        rows = Rows(own=[own.features for own in part], sizes=sizes)
         found.append(open_to_owners(host, model, rows, logits, network.widths[-1]))
     whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     return [{"logits": decode(words, asked.header.frac_bits)} for words in whole]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.owners.data import read_party_file, read_raw_file
+from extensions.owners.data import read_party_file
+from extensions.owners.data.files import read_raw_file
 from tests.extensions.cli.test_cli_parties import NOISE, free_address
 from tests.helpers.commands import call, pea, report_of, started
 from tests.helpers.refused import refused

@@ -154,8 +154,8 @@ def test_held_out_are_those_of_the_training(tmp_path):
     columns, given = Columns(label="side"), GivenFeatures()
     found = held_out_of(header, turned, columns, given)
     (source,) = load_own([own], 0, columns=columns)
-    np.testing.assert_array_equal(found.y, source.split.test_y)
-    np.testing.assert_array_equal(found.x, bounded_rows(source.split.test_x))
+    np.testing.assert_array_equal(found.y, source.test_y)
+    np.testing.assert_array_equal(found.x, bounded_rows(source.test_x))
     other = table(tmp_path / "other.csv", ["side", "c", "a"], [row[::-1] for row in rows])
     with refused("records", "value", "other.csv: c, a"):
         held_out_of(header, other, columns, given)
@@ -194,7 +194,7 @@ NEEDED = {
 @pytest.mark.parametrize("features", NEEDED, ids=["hog", "combined", "network"])
 def test_images_become_features_and_agree_with_what_was_trained_on(features, tmp_path):
     """The held-out records of a file of images; and the features that their owner would share."""
-    digits = load_raw("digits", None, 0).split
+    digits = load_raw("digits", None, 0)
     raw = tmp_path / "raw.npz"
     names = ("train_x", "train_y", "test_x", "test_y")
     write_private(raw, **{name: getattr(digits, name)[:150] for name in names})

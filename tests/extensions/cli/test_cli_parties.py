@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,7 @@ def test_the_party_at_which_the_others_meet_is_missed():
     ],
 )
 def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected, tmp_path):
-    records = write_records(small_split(), tmp_path / "own.npz", 3)
+    records = write_records(replace(small_split(), classes=3), tmp_path / "own.npz")
     given = {"--rank": 0, "--rendezvous": "tcp://127.0.0.1:9", "--records": records}
     given |= {"--provider": "tfp", option: value}
     done = pea(

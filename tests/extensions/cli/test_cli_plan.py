@@ -51,8 +51,8 @@ def test_a_player_of_aby3_takes_the_memory_that_its_plan_says(tmp_path: Path, op
     parts = []
     for _ in SERVERS:
         x, y = draws.uniform(0, 1 / 28, (RECORDS, 784)), np.arange(RECORDS) % 10
-        parts.append(Split(train_x=x, train_y=y, test_x=x[:10], test_y=y[:10]))
-    write_parts(parts, tmp_path / "records", classes=10)
+        parts.append(Split(train_x=x, train_y=y, test_x=x[:10], test_y=y[:10], classes=10))
+    write_parts(parts, tmp_path / "records")
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     run = (*NOISE, "--sample-rate", 0.15, "--backend", "tfe", "--steps", 2)
     sizes = ",".join([str(RECORDS)] * 3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import Columns, load_own, read_cells, separator_of
-from extensions.owners.data.tables import class_names, read_table
+from extensions.owners.data.tables import class_names, features_in, labels_in
 from extensions.owners.schema import SEPARATORS, Category, label_of, number_of
 from extensions.owners.schema.cells import numbers_of
 from tests.helpers.refused import refused
@@ -92,7 +92,7 @@ def test_no_pair_of_stray_marks_swallows_rows(first, last, opened, closed, tmp_p
         lines[place] = form.format(note, label) if parts == 2 else f"{form.format(note)},{label}"
     path = written(tmp_path, "text,label\n" + "\n".join(lines) + "\n")
     with pytest.raises(ArgumentError) as error:
-        read_table(path, Columns(label="label", text="text"))
+        load_own([path], 0, columns=Columns(label="label", text="text"))
     assert first + 2 <= place_of(error.value)[0] <= last + 2
     assert "note" not in str(error.value)
 
@@ -172,7 +172,7 @@ def test_another_separator_is_named_with_what_to_write(separator, tmp_path):
 
 def test_texts_that_look_like_numbers_are_four_labels(tmp_path):
     path = written(tmp_path, "size,label\n3,1_1\n4,11\n5,1e1\n6,10\n")
-    labels = read_table(path, Columns(label="label")).labels
+    labels = labels_in(path, read_cells(path), Columns(label="label"))
     assert labels == ["1_1", "11", "1e1", "10"]
     assert len(class_names(labels)) == 4
     codes = Category(name="code", categories=("1_1", "11"), outside="clip")
@@ -201,7 +201,7 @@ def test_texts_that_look_like_numbers_are_four_labels(tmp_path):
 def test_only_plain_decimal_numbers_are_numbers(cell, tmp_path):
     path = written(tmp_path, f'range,label\n"{cell}",a\n31,b\n')
     with refused("records", "data", "own.csv, record 1, column range"):
-        read_table(path, Columns(label="label"))
+        load_own([path], 0, columns=Columns(label="label"))
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,16 @@ def test_only_plain_decimal_numbers_are_numbers(cell, tmp_path):
 )
 def test_plain_decimal_numbers_are_read(cell, number, tmp_path):
     path = written(tmp_path, f"range,label\n{cell},a\n31,b\n")
-    assert read_table(path, Columns(label="label")).x.tolist() == [[number], [31.0]]
+    x = features_in(path, read_cells(path), ["range"], texts=False)
+    assert x.tolist() == [[number], [31.0]]
 
 
 @pytest.mark.parametrize("text", ["none", "NA", "nan", "null", "?", "n/a"])
 def test_texts_and_labels_that_spell_nothing_are_texts(text, tmp_path):
     path = written(tmp_path, f"text,label\n{text},{text}\nb,mild\n")
-    table = read_table(path, Columns(label="label", text="text"))
-    assert (table.x[0], table.labels) == (text, [text, "mild"])
+    table = read_cells(path)
+    assert features_in(path, table, ["text"], texts=True).tolist() == [text, "b"]
+    assert labels_in(path, table, Columns(label="label", text="text")) == [text, "mild"]
 
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

@@ -9,21 +9,16 @@ import numpy as np
 import pytest
 
 from extensions.checks import LABELS
-from extensions.owners.data import (
-    MNIST_FILES,
-    load,
-    load_own,
-    read_party_file,
-    standard_rows,
-    write_private,
-)
+from extensions.owners.data import load, load_own, read_party_file, write_private
+from extensions.owners.data.mnist import MNIST_FILES
+from extensions.owners.data.rows import standard_rows
 from extensions.owners.origin import Origin, own_records
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.refused import refused
 
 
 def damaged(path: Path, kind: str) -> Path:
-    good = {name: value for name, value in vars(small_split()).items() if name != "recipe"}
+    good = small_split().arrays
     match kind:
         case "missing":
             return path
@@ -77,7 +72,7 @@ def test_a_party_file_that_is_none_is_refused(kind, code, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-@pytest.mark.parametrize("read", [read_party_file, lambda path: load_own([path], 0)[0].split])
+@pytest.mark.parametrize("read", [read_party_file, lambda path: load_own([path], 0)[0]])
 def test_a_file_without_rows_to_train_on_is_refused_and_none_need_be_held_out(part, read, tmp_path):
     arrays = {"train_x": np.zeros((4, 2)), "test_x": np.zeros((3, 2))}
     labels = {name[:-1] + "y": np.zeros(len(rows)) for name, rows in arrays.items()}
@@ -94,7 +89,7 @@ def test_a_file_without_rows_to_train_on_is_refused_and_none_need_be_held_out(pa
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_a_label_that_numbers_no_class_is_refused_unless_there_are_so_many(part, label, tmp_path):
     def file(name: str, value: float) -> Path:
-        arrays = {key: each for key, each in vars(small_split()).items() if key != "recipe"}
+        arrays = small_split().arrays
         y = arrays[f"{part}_y"].astype(np.asarray(value).dtype)
         y[2] = value
         return write_private(tmp_path / name, **arrays | {f"{part}_y": y})

@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 
 from extensions.errors import MissingExtraError
 from extensions.owners.data import (
-    VARIABLE,
     Columns,
+    classes_in,
     find_folder,
     load,
     load_own,
@@ -27,6 +27,7 @@ from extensions.owners.data import (
 )
 from extensions.owners.data.cifar10 import BATCHES, BINARY
 from extensions.owners.data.download import Published, fetch
+from extensions.owners.data.folders import VARIABLE
 from extensions.owners.data.mnist import MNIST_FILES
 from tests.extensions.owners.test_data_files import idx
 from tests.extensions.runs.test_config_data import small_split
@@ -38,7 +39,7 @@ DRAWS = np.random.default_rng(11)
 
 def test_digits_are_those_of_scikit_learn():
     x, y = load_digits(return_X_y=True)
-    split = load_raw("digits", None, 5).split
+    split = load_raw("digits", None, 5)
     order = np.random.default_rng(5).permutation(1797)
     both = np.concatenate([split.test_x, split.train_x])
     np.testing.assert_array_equal(both, x[order].reshape(-1, 8, 8) * (255 / 16))
@@ -51,7 +52,7 @@ def test_mnist_may_be_unpacked(tmp_path):
     for (images, labels), part in zip(MNIST_FILES.values(), pixels, strict=True):
         (tmp_path / images.removesuffix(".gz")).write_bytes(idx(part))
         (tmp_path / labels).write_bytes(gzip.compress(idx(np.arange(4, dtype=np.uint8))))
-    split = load_raw("mnist", tmp_path, 0).split
+    split = load_raw("mnist", tmp_path, 0)
     np.testing.assert_array_equal(split.test_x, pixels[1])
     np.testing.assert_array_equal(split.train_x[np.argsort(split.train_y)], pixels[0])
 
@@ -71,12 +72,12 @@ def batches(tmp_path) -> Path:
 def test_cifar10_is_read_from_its_binary_version(batches):
     for folder in (batches, batches / BINARY):
         source = load_raw("cifar10", folder, 4)
-        assert (source.classes, source.split.kind) == (10, "images")
-        assert source.split.train_x.shape == (15, 32, 32, 3)
+        assert (source.classes, source.kind) == (10, "images")
+        assert source.train_x.shape == (15, 32, 32, 3)
     raw = np.frombuffer((batches / BINARY / "test_batch.bin").read_bytes(), np.uint8).reshape(3, -1)
-    np.testing.assert_array_equal(source.split.test_y, raw[:, 0])
+    np.testing.assert_array_equal(source.test_y, raw[:, 0])
     # Red, green and blue planes, row by row, as its authors describe the file.
-    np.testing.assert_array_equal(source.split.test_x[1, 2, :, 1], raw[1, 1 + 1024 + 64 :][:32])
+    np.testing.assert_array_equal(source.test_x[1, 2, :, 1], raw[1, 1 + 1024 + 64 :][:32])
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "label", "empty"])
@@ -108,7 +109,7 @@ def test_cifar10_is_read_from_strips(tmp_path):
         strip = image.fromarray(part.reshape(64, 32, 3))
         strip.save(tmp_path / f"{name}.webp", lossless=True, exact=True)
     np.savez(tmp_path / "labels.npz", y_train=np.arange(4), y_test=np.arange(2))
-    split = load_raw("cifar10", tmp_path, 0).split
+    split = load_raw("cifar10", tmp_path, 0)
     np.testing.assert_array_equal(split.train_x[np.argsort(split.train_y)], pixels[:4])
     np.testing.assert_array_equal(split.test_x, pixels[4:])
     (tmp_path / "train_1.webp").write_bytes(b"nothing")
@@ -146,12 +147,12 @@ def reviews_as_folder(folder: Path) -> None:
 def test_imdb_is_read_from_lines_and_from_its_folder(write, tmp_path):
     write(tmp_path)
     source = load_raw("imdb", tmp_path, 0)
-    assert (source.classes, source.split.kind) == (2, "texts")
+    assert (source.classes, source.kind) == (2, "texts")
     for part in ("train", "test"):
         pairs = set(
             zip(
-                getattr(source.split, f"{part}_x"),
-                getattr(source.split, f"{part}_y").tolist(),
+                getattr(source, f"{part}_x"),
+                getattr(source, f"{part}_y").tolist(),
                 strict=True,
             )
         )
@@ -204,12 +205,12 @@ def table(folder: Path, text: str = TABLE, name: str = "own.csv") -> Path:
 def test_a_table_is_read_with_its_classes_by_name(tmp_path):
     path = table(tmp_path, "\ufeff" + TABLE)
     source = load_raw(f"csv:{path}", None, 1, columns=Columns(label="label"))
-    assert source.names == ("ant", "cat", "dog")
+    assert classes_in(source.recipe) == ("ant", "cat", "dog")
     assert source.classes == 3
-    split = source.split
+    split = source
     assert (len(split.train_x), len(split.test_x)) == (4, 1)
     rows = np.concatenate([split.train_x, split.test_x]).tolist()
-    labels = [source.names[y] for y in np.concatenate([split.train_y, split.test_y])]
+    labels = [classes_in(source.recipe)[y] for y in np.concatenate([split.train_y, split.test_y])]
     assert {(*row, label) for row, label in zip(rows, labels, strict=True)} == {
         (30.0, 1.5, "cat"),
         (41.0, 2.0, "dog"),
@@ -220,18 +221,19 @@ def test_a_table_is_read_with_its_classes_by_name(tmp_path):
     given = load_raw(
         f"csv:{path}", None, 1, columns=Columns(label="label"), names=("dog", "cat", "ant", "owl")
     )
-    assert (given.classes, given.names[0]) == (4, "dog")
-    np.testing.assert_array_equal(given.split.train_y, np.array([2, 1, 0])[split.train_y])
+    assert (given.classes, classes_in(given.recipe)[0]) == (4, "dog")
+    np.testing.assert_array_equal(given.train_y, np.array([2, 1, 0])[split.train_y])
 
 
 def test_numbers_as_labels_are_ordered_by_size(tmp_path):
     path = table(tmp_path, "x,y\n1,10\n2,9\n3,-1\n4,10\n")
-    assert load_raw(f"csv:{path}", None, 0, columns=Columns(label="y")).names == ("-1", "9", "10")
+    own = load_raw(f"csv:{path}", None, 0, columns=Columns(label="y"))
+    assert classes_in(own.recipe) == ("-1", "9", "10")
 
 
 def test_a_table_may_hold_texts(tmp_path):
     path = table(tmp_path, 'id,words,y\n1,"good, very",1\n2,bad,0\n3,"so\nso",1\n')
-    split = load_raw(f"csv:{path}", None, 0, columns=Columns(label="y", text="words")).split
+    split = load_raw(f"csv:{path}", None, 0, columns=Columns(label="y", text="words"))
     assert split.kind == "texts"
     assert {*split.train_x, *split.test_x} == {"good, very", "bad", "so\nso"}
 
@@ -302,8 +304,8 @@ def test_parquet_is_read_like_csv(tmp_path):
     columns = Columns(label="label")
     ours = load_raw(f"parquet:{path}", None, 0, columns=columns)
     theirs = load_raw(f"csv:{table(tmp_path)}", None, 0, columns=columns)
-    for name, value in vars(ours.split).items():
-        np.testing.assert_array_equal(value, getattr(theirs.split, name))
+    for name, value in vars(ours).items():
+        np.testing.assert_array_equal(value, getattr(theirs, name))
     values["weight"][3] = None
     parquet.write_table(pyarrow.table(values), path)
     with refused("records", "data", "own.parquet, record 4, column weight"):
@@ -337,14 +339,16 @@ def test_files_of_several_owners_share_their_classes(tmp_path):
     first = table(tmp_path)
     second = table(tmp_path, "age,label,weight\n1,owl,1\n2,bee,2\n3,owl,3\n", "other.csv")
     sources = load_own([first, second], 0, columns=Columns(label="label"))
-    assert {source.names for source in sources} == {("ant", "bee", "cat", "dog", "owl")}
+    assert {classes_in(source.recipe) for source in sources} == {
+        ("ant", "bee", "cat", "dog", "owl")
+    }
     assert {source.classes for source in sources} == {5}
     narrow = table(tmp_path, "age,label\n1,owl\n2,bee\n3,owl\n", "narrow.csv")
     with refused("records", "data", "narrow.csv, which lacks column weight"):
         load_own([first, narrow], 0, columns=Columns(label="label"))
     arrays = write_records(small_split(), tmp_path / "own.npz")
     (source,) = load_own([arrays], 0)
-    assert (source.classes, source.names) == (3, ())
+    assert (source.classes, classes_in(source.recipe)) == (3, ())
 
 
 @pytest.mark.parametrize("parties", [1, 2, 5])
@@ -424,14 +428,14 @@ def test_a_downloaded_archive_is_unpacked_and_read(server, tmp_path, batches, mo
         Published(f"{address}/cifar.tar.gz", f"md5:{digest}"),
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    downloaded = load_raw("cifar10", None, 0, download=True).split
-    local = load_raw("cifar10", batches, 0).split
+    downloaded = load_raw("cifar10", None, 0, download=True)
+    local = load_raw("cifar10", batches, 0)
     np.testing.assert_array_equal(downloaded.train_x, local.train_x)
     assert (tmp_path / "cache" / "pea" / "data" / "cifar10" / BINARY).is_dir()
 
 
 def test_the_real_reviews_are_all_there():
-    split = load_raw("imdb", public_data("imdb"), 0).split
+    split = load_raw("imdb", public_data("imdb"), 0)
     assert (len(split.train_x), len(split.test_x)) == (25_000, 25_000)
     assert (split.train_y.sum(), split.test_y.sum()) == (12_500, 12_500)
 

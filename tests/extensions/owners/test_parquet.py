@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.owners.data import Columns, load_own, read_cells
-from extensions.owners.data.tables import read_table
+from extensions.owners.data import Columns, classes_in, columns_in, load_own, read_cells
+from extensions.owners.data.tables import features_in, labels_in
 from extensions.owners.schema import Number, Schema, Target, Unit, draft, encode_table
 from tests.helpers.refused import refused
 
@@ -42,7 +42,7 @@ def csv_of(folder: Path, columns: Mapping[str, Any]) -> Path:
 
 
 def labels_of(path: Path) -> list[str]:
-    return read_table(path, Columns(label="y")).labels
+    return labels_in(path, read_cells(path), Columns(label="y"))
 
 
 def encoded(*texts: str) -> list[bytes]:
@@ -67,8 +67,8 @@ def test_bytes_and_dictionaries_are_their_texts(kind, tmp_path):
     own = written(tmp_path, {"text": array, "y": array})
     columns = Columns(label="y", text="text")
     ours, theirs = load_own([own, strings], 0, columns=columns)
-    assert ours.names == theirs.names == ("caf\u00e9", "dull")
-    assert sorted(ours.split.train_x) == sorted(theirs.split.train_x)
+    assert classes_in(ours.recipe) == classes_in(theirs.recipe) == ("caf\u00e9", "dull")
+    assert sorted(ours.train_x) == sorted(theirs.train_x)
 
 
 @pytest.mark.parametrize("value", [b"\xff", "\u00e4".encode("latin-1"), b"\x00\x9f"])
@@ -101,7 +101,7 @@ def test_numbers_are_those_of_a_csv_file_as_features_and_as_labels(case, tmp_pat
     theirs = csv_of(tmp_path, {"x": values, "y": values})
     assert labels_of(own) == labels_of(theirs)
     assert len({*labels_of(own)}) == len({*map(str, values)})
-    x = [read_table(path, Columns(label="y")).x for path in (own, theirs)]
+    x = [features_in(path, read_cells(path), ["x"], texts=False) for path in (own, theirs)]
     np.testing.assert_allclose(x[0], x[1], rtol=1e-7)
 
 
@@ -184,7 +184,7 @@ def test_times_are_texts_whatever_their_zone(case, tmp_path):
     assert ("Z" in first) == (case not in ("no zone", "a date"))
     assert len(encode_table(SCHEMA, read_cells(path)).x) == 3
     with refused("records", "data", "own.parquet, record 1, column at"):
-        read_table(path, Columns(label="y"))
+        load_own([path], 0, columns=Columns(label="y"))
     assert [*draft(read_cells(path), "y", "who").left_out] == ["at"]
 
 
@@ -202,7 +202,7 @@ def test_other_types_are_an_error_where_they_are_used_and_nowhere_else(case, col
     path = written(tmp_path, columns | {column: OTHERS[case]})
     for read in (
         lambda: encode_table(SCHEMA, read_cells(path)),
-        lambda: read_table(path, Columns(label=column)),
+        lambda: load_own([path], 0, columns=Columns(label=column)),
     ):
         with refused("records", "data") as caught:
             read()
@@ -241,7 +241,8 @@ def test_the_index_of_a_data_frame_is_not_learnt(tmp_path):
     frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": ["a", "b", "a", "b"]})
     path = tmp_path / "own.parquet"
     frame.to_parquet(path)
-    assert labels_of(path) == ["a", "b", "a", "b"]
+    (own,) = load_own([path], 0, columns=Columns(label="y"))
+    assert (columns_in(own.recipe), classes_in(own.recipe)) == (("x",), ("a", "b"))
     frame.iloc[[2, 0, 3]].to_parquet(path)
     with refused("records", "data", "own.parquet, column __index_level_0__"):
-        labels_of(path)
+        load_own([path], 0, columns=Columns(label="y"))

@@ -46,7 +46,7 @@ def config(**settings: Any) -> TrainConfig:
 
 
 def digits(parties: int) -> list[Any]:
-    parts = split_among(load_raw("digits", None, 0).split, parties, "iid", 0)
+    parts = split_among(load_raw("digits", None, 0), parties, "iid", 0)
     return FeatureExtraction(keep=False).extract(parts, lambda *_: None)
 
 

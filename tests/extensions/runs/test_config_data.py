@@ -13,10 +13,10 @@ from extensions.owners.data import (
     load,
     read_party_file,
     split_among,
-    standard_rows,
-    write_party_files,
+    write_parts,
     write_private,
 )
+from extensions.owners.data.rows import standard_rows
 from extensions.privacy.accounting import NEIGHBOURS, epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig
@@ -270,7 +270,7 @@ def test_more_parties_than_records_are_refused():
 
 def test_party_files_are_for_their_owner_alone(tmp_path):
     folder = tmp_path / "new"
-    paths = write_party_files(small_split(), 3, folder)
+    paths = write_parts(split_among(small_split(), 3), folder)
     assert [path.name for path in paths] == ["party-0.npz", "party-1.npz", "party-2.npz"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for path, part in zip(paths, split_among(small_split(), 3), strict=True):

@@ -167,7 +167,7 @@ def test_a_command_says_what_a_model_is_not_shown_to_do(tmp_path: Path, informed
         own = part(rank, informed=informed)
         np.savez(
             tmp_path / f"{rank}.npz",
-            **{k: v for k, v in vars(own).items() if k[-2:] in ("_x", "_y")},
+            **own.arrays,
         )
         files += ["--data-for-party", f"{rank}={tmp_path / f'{rank}.npz'}"]
     run = ["train", "--verbose", "--backend", "clear", "--epsilon", 4, "--delta", 1e-5]

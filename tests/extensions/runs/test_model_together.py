@@ -369,7 +369,7 @@ def test_processes_predict_count_and_open_what_was_trained(tmp_path):
     """Two parties of CrypTen train, and use their shares in processes of their own."""
     if importlib.util.find_spec("crypten") is None:
         pytest.skip("CrypTen is not installed: type pip install -e '.[crypten]'")
-    digits = load_raw("digits", None, 0).split
+    digits = load_raw("digits", None, 0)
     other, raw = (tmp_path / f"own-{rank}.npz" for rank in range(2))
     names = ("train_x", "train_y", "test_x", "test_y")
     for path in (other, raw):
@@ -410,7 +410,7 @@ def test_processes_predict_count_and_open_what_was_trained(tmp_path):
 def test_parties_by_hand_answer_the_one_who_asks(tmp_path):
     """Each has its own share; that of another model is refused by both before they share."""
     folder, raw = tmp_path / "model", tmp_path / "own.npz"
-    digits = load_raw("digits", None, 0).split
+    digits = load_raw("digits", None, 0)
     done = pea("train", "--parties", 2, "--steps", 2, "--no-dp", "--save", folder)
     assert done.returncode == 0, done.stderr
     np.savez(raw, x=digits.test_x[:20])
@@ -453,7 +453,7 @@ def test_shares_of_aby3_are_of_use_to_others(tmp_path):
     train = ("train", "--backend", "tfe", "--steps", 2, "--no-dp", "--save", folder)
     done = pea(*train)
     assert done.returncode == 0, done.stderr
-    np.savez(raw, x=load_raw("digits", None, 0).split.test_x[:20])
+    np.savez(raw, x=load_raw("digits", None, 0).test_x[:20])
     tables = []
     assert pea("open", "--shares", folder, "--out", tmp_path).returncode == 0
     for name, where in (("shares", folder), ("model", tmp_path / "model.npz")):

@@ -17,7 +17,7 @@ from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import Header, OpenedModel, logits_of, scores_of
-from extensions.runs.owned import training_records
+from extensions.runs.owned import encoded
 from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
 
@@ -78,7 +78,7 @@ def test_without_clipping_it_is_the_model_of_two_outputs(parts, loss):
 )
 def test_noise_and_bound_are_those_of_one_output(parts, changes):
     config = replace(CONFIG, **changes).resolved()
-    records = [training_records(part.train_x, part.train_y, config) for part in parts]
+    records = [encoded(part, config)[0] for part in parts]
     assert {each.labels.shape[1] for each in records} == {1}
     plan = Step.of(config, announce(lambda own: own, records, {})).plan
     width, features = plan.layers[-1].in_features, records[0].features.shape[1]
@@ -129,7 +129,7 @@ def test_what_is_told_of_held_out_records_is_what_the_model_says(parts, loss):
 @pytest.mark.parametrize("host", [ClearHost, ToyHost])
 def test_hosts_make_the_other_output_in_shares(parts, host):
     config = replace(CONFIG, steps=3)
-    records = [training_records(part.train_x, part.train_y, config) for part in parts]
+    records = [encoded(part, config)[0] for part in parts]
     source = InsecureSeededSource(3)
     if host is ClearHost:
         made: Any = ClearHost(20, parties=3, owners=3, source=source)

@@ -31,12 +31,12 @@ def of_two_steps(players: str, folder: str, **changes: Any) -> dict[str, Any]:
     checkpoints = CheckpointOptions(folder=Path(folder, "kept"), every=1)
     save = Path(folder, "shares")
     options = RunOptions(players=Path(players), checkpoints=checkpoints, save=save)
-    found = stated(Path(players))
+    said, _ = stated(Path(players))
     settings: dict[str, Any] = {
         **{"backend": "tfe", "steps": 2, "noise_multiplier": 1.0, "delta": 1e-5},
         **{"init": "local-average", "epsilon_init": 2.0, "init_steps": 2, "insecure_seed": 7},
         **{"momentum": 0.5, "average": 1.0},
-        **found.settings,
+        **said,
         **changes,
     }
     config = TrainConfig(**settings).resolved()

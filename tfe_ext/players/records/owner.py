@@ -22,6 +22,7 @@ from extensions.runs.outputs import titles_of
 from extensions.runs.owned import encoded
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.records.desk import Desk
+from tfe_ext.players.records.shelf import earlier_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +77,12 @@ class Owner(Desk):
         self._train: OwnRecords | None = None
         self._arrays: dict[str, Integers] = {}
         self._budget = Reservations()
-        self._asked: dict[str, Callable[..., dict[str, Any]]] = {
+        self._asked: dict[str, Callable[..., dict[str, Any] | None]] = {
             "state": self._state,
             "prepare": self._prepare,
             "reserve": self._reserve,
-            "spend": self._spend,
-            "free": self._free,
+            "spend": lambda: self._budget.spend(),
+            "free": lambda: self._budget.free(),
             "learn": self._learn,
         }
 
@@ -95,8 +96,8 @@ class Owner(Desk):
             asked: the rest.
         """
         if what not in ("state", "prepare") and asked.pop("run") != self._run:
-            raise ArgumentError("run", "an earlier one", "the one that began last", "Start again.")
-        return self._asked[what](**asked)
+            raise earlier_run()
+        return self._asked[what](**asked) or {}
 
     def array(self, name: bytes) -> Integers:
         """Returns an array that was prepared or learnt, or kept; of no words if there is none.
@@ -133,22 +134,13 @@ class Owner(Desk):
         self._tell(f"run {run}: {title_of(stated)}, {target}, delta {stated.delta}; opens {opens}")
         return {"empty": self._train.empty is not None}
 
-    def _reserve(self) -> dict[str, Any]:
+    def _reserve(self) -> None:
         assert self._config is not None
         counting = _Counting(self._config, self._rank)
         public, ledgers = [self._held.split.public], [self._held.ledger]
         entries = entries_of(counting, self._config, public, ledgers, self._run)
         self._budget = Reservations(entries)
         self._budget.reserve()
-        return {}
-
-    def _spend(self) -> dict[str, Any]:
-        self._budget.spend()
-        return {}
-
-    def _free(self) -> dict[str, Any]:
-        self._budget.free()
-        return {}
 
     def _learn(self) -> dict[str, Any]:
         config, own = self._config, self._train

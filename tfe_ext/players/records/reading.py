@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from extensions.checks import check_left_out
 from extensions.cli import data
 from extensions.errors import ArgumentError
 from extensions.options import Options
-from extensions.owners.data import Split, is_table, read_party_file
+from extensions.owners.data import is_table, read_party_file
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.runs.budget import check_apart
 from extensions.runs.budget.kept import ledgers_of
@@ -64,20 +65,18 @@ class Own:
         return held
 
     def _held(self, records: Path) -> Held:
-        if self.features is None and self.extraction.weights is not None:
-            given = str(self.extraction.weights)
-            raise ArgumentError("weights", given, "without {features}", code="conflict")
-        source = own_records(records, self.table, self.classes)
+        if self.features is None:
+            check_left_out("without {features}", weights=self.extraction.weights)
+        own = own_records(records, self.table, self.classes)
         extraction = replace(self.extraction, features=self.features or TrainConfig.features)
-        split: Split
         if self.features is not None or is_table(records):
-            split = data.features_of(source, extraction)
+            split = data.features_of(own, extraction)
         else:
             split = read_party_file(records)
         (ledger,) = ledgers_of([records], 1, self.budget)
         settings = {
-            **source.settings,
-            "features": self.features or source.facts.get("features", TrainConfig.features),
+            **own.settings,
+            "features": self.features or own.recipe.get("features", TrainConfig.features),
             "max_feature_norm": self.extraction.max_feature_norm,
             "seed_data": self.table.seed,
         }

@@ -1,6 +1,6 @@
 """What an owner's player keeps of runs that another program directs: its own shares, in files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,9 +16,14 @@ from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoin
 from extensions.runs.model import Header, SharedModel, check_free, path_of, write_shares
 from extensions.runs.model.shares import RANK
 
-_OF_A_RUN = ("check", "settle", "write", "charge", "store", "mark", "result", "complete")
-ON_THE_SHELF = ("vacant", "keep", *_OF_A_RUN, "save", "put", "get")
+OF_A_RUN = ("check", "settle", "write", "charge", "store", "mark", "write_result", "complete")
+"""Methods of `PartyCheckpoints`."""
+ON_THE_SHELF = ("vacant", "keep", *OF_A_RUN, "save", "put", "get")
 """What a shelf is asked."""
+earlier_run = partial(
+    ArgumentError, "run", "an earlier one", "the one that began last", "Start again."
+)
+"""Makes the error of a request that is of no run, or of one before."""
 FACTS = ("frac_bits", "save")
 """What a file of `put` has beside a server's share of a model; public."""
 T = TypeVar("T")
@@ -27,11 +32,6 @@ T = TypeVar("T")
 def full_names(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
     """Returns arrays by names that begin with the kind, which is shares, outputs or put."""
     return {f"{kind} {name}": array for name, array in arrays.items()}
-
-
-def _of(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
-    begin = f"{kind} "
-    return {k.removeprefix(begin): v for k, v in arrays.items() if k.startswith(begin)}
 
 
 def put(folder: Path, rank: int, facts: Mapping[str, Any], arrays: Mapping[str, Integers]) -> Path:
@@ -78,56 +78,51 @@ class Shelf:
         Args:
             what: one of `ON_THE_SHELF`.
             keeper: a word by which the client of a run is known.
-            fields: the rest of the request; "names" are those of the arrays.
+            fields: the rest of the request; "arrays" has the names of the arrays by kind.
             arrays: that came with it.
 
         Raises:
             PeaError: of `PartyCheckpoints`, or another client has come since.
         """
-        given = dict(zip(fields.pop("names"), arrays, strict=True))
-        if what == "vacant":
-            return self._check_free(**fields)
+        words, kinds = iter(arrays), fields.pop("arrays").items()
+        fields |= {kind: {name: next(words) for name in names} for kind, names in kinds}
         if what == "keep":
-            return self._keep(keeper, **fields)
-        if what == "save":
-            return self._save(given, **fields)
-        if what == "put":
-            return str(put(Path(fields.pop("folder")), arrays=given, **fields))
-        if what == "get":
-            return self._get(**fields)
+            self._keeper = keeper
+        if what not in OF_A_RUN:
+            return getattr(self, f"_{what}")(**fields)
         party = self._party
         if keeper != self._keeper or party is None:
-            raise ArgumentError("run", "an earlier one", "the one that began last", "Start again.")
-        asked: dict[str, Callable[..., Any]] = {
-            "check": party.check,
-            "settle": partial(self._settle, party),
-            "write": partial(party.write, shares=given),
-            "charge": party.charge,
-            "store": partial(party.store, _of("shares", given), _of("outputs", given)),
-            "mark": party.mark,
-            "result": partial(party.write_result, opened=given),
-            "complete": party.complete,
-        }
-        return {"answer": asked[what](**fields), "released": party.released}
+            raise earlier_run()
+        call = partial(self._settle, party) if what == "settle" else getattr(party, what)
+        return {"answer": call(**fields), "released": party.released}
 
-    @staticmethod
-    def _check_free(folder: str, kept: str | None, resume: bool) -> None:
+    def _vacant(self, folder: str, kept: str | None, resume: bool) -> None:
         of_run = None if kept is None else CheckpointOptions(folder=Path(kept), resume=resume)
         check_free(Path(folder), of_run)
 
     def _keep(
-        self, keeper: str, folder: str, every: int | None, resume: bool, rank: int, **settings: Any
+        self, folder: str, every: int | None, resume: bool, rank: int, **settings: Any
     ) -> dict[str, Any]:
         options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
-        self._keeper, self.arrays = keeper, {}
+        self.arrays = {}
         self._party = PartyCheckpoints(options, rank, **settings)
         return {"offer": self._party.offer().to_bytes().decode(), "entry": self._party.entry}
+
+    def _put(self, folder: str, **given: Any) -> str:
+        return str(put(Path(folder), **given))
 
     def _get(self, folder: str, rank: int) -> dict[str, Any]:
         found = get(Path(folder), rank)
         facts = {name: found.pop(name).tolist() for name in FACTS if name in found}
         self.arrays |= full_names("put", found)
         return {"facts": facts, "names": [*found]}
+
+    def _save(
+        self, folder: str, rank: int, header: str, save: Sequence[int], parts: Any, **names: Any
+    ) -> None:
+        known, own = Header.of_json(header), unnamed(parts)
+        shared = SharedModel(header=known, save=tuple(save), rank=rank, parts=own, **names)
+        write_shares(path_of(Path(folder), rank), shared)
 
     def _settle(self, party: PartyCheckpoints, offers: Sequence[str]) -> dict[str, Any]:
         base = party.settle([Offer.from_bytes(each.encode()) for each in offers])
@@ -136,12 +131,3 @@ class Shelf:
         self.arrays = {**full_names("shares", base.shares), **full_names("outputs", base.outputs)}
         named = {"shares": [*base.shares], "outputs": [*base.outputs]}
         return {"base": {**vars(base), **named}, "spent": party.spent}
-
-    @staticmethod
-    def _save(
-        given: dict[str, Integers], folder: str, rank: int, header: str, **facts: Any
-    ) -> None:
-        facts["save"] = tuple(facts["save"])
-        parts, known = unnamed(given), Header.of_json(header)
-        shared = SharedModel(header=known, rank=rank, parts=parts, **facts)
-        write_shares(path_of(Path(folder), rank), shared)

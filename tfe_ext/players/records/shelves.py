@@ -1,5 +1,6 @@
 """Where players keep their servers' shares of a run: each in files of its own, on its own host."""
 
+import inspect
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -7,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from extensions.protocols.host import named
-from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import (
     Checkpoint,
     CheckpointOptions,
@@ -26,6 +25,8 @@ from tfe_ext.players.records.shelf import full_names, get, put
 import tf_encrypted as tfe
 
 _NOTHING: Mapping[str, Any] = {}
+_ARRAYS = ("shares", "outputs", "opened")
+"""Arguments of `PartyCheckpoints` that are arrays by name."""
 _Parts = Sequence[Mapping[str, Any]]
 
 
@@ -75,7 +76,7 @@ class Shelves:
         def save(shelf: _Shelf, own: SharedModel) -> None:
             facts = {name: getattr(own, name) for name in names}
             facts |= {"folder": str(folder), "header": own.header.to_json()}
-            shelf.ask("save", facts, named(own.parts))
+            shelf.ask("save", facts, parts=named(own.parts))
 
         at_once(save, self._shelves, shared)
 
@@ -88,7 +89,7 @@ class Shelves:
 
         def ask(rank: int, shelf: _Shelf, own: Mapping[str, Any]) -> Path:
             fields = {"folder": str(folder), "rank": rank, "facts": facts}
-            return Path(shelf.ask("put", fields, own))
+            return Path(shelf.ask("put", fields, arrays=own))
 
         return at_once(ask, range(len(self._shelves)), self._shelves, parts)
 
@@ -144,17 +145,31 @@ class _Shelf:
         self._owner, self._keeper = owner, keeper
 
     def ask(
-        self, what: str, fields: Mapping[str, Any] = _NOTHING, arrays: Mapping[str, Any] = _NOTHING
+        self, what: str, fields: Mapping[str, Any] = _NOTHING, **arrays: Mapping[str, Any]
     ) -> Any:
-        """Returns what it answers."""
-        text = json.dumps({**fields, "names": [*arrays]})
-        said = self._owner.ask(what, [*arrays.values()], keeper=self._keeper, fields=text)
+        """Returns what it answers to a request, with arrays of some kinds by their names."""
+        names = {kind: [*own] for kind, own in arrays.items()}
+        given = [each for own in arrays.values() for each in own.values()]
+        text = json.dumps({**fields, "arrays": names})
+        said = self._owner.ask(what, given, keeper=self._keeper, fields=text)
         return json.loads(said["said"])
 
     def take(self, kind: str, names: Sequence[str]) -> dict[str, Any]:
         """Returns its arrays of a kind, by name, as tensors on the player's device."""
         full = full_names(kind, {name: name for name in names})
         return {name: self._owner.take(each) for each, name in full.items()}
+
+
+def _asked(method: str) -> Any:
+    """A method of `PartyCheckpoints`, which a player is asked for."""
+    signature = inspect.signature(getattr(PartyCheckpoints, method))
+
+    def ask(self: "_FarCheckpoints", *args: Any, **more: Any) -> Any:
+        given = signature.bind(self, *args, **more).arguments
+        fields = {name: each for name, each in given.items() if name not in ("self", *_ARRAYS)}
+        return self.ask(method, fields, **{kind: given[kind] for kind in _ARRAYS if kind in given})
+
+    return ask
 
 
 class _FarCheckpoints(PartyCheckpoints):
@@ -192,10 +207,10 @@ class _FarCheckpoints(PartyCheckpoints):
 
     def check(self) -> None:
         if self._offered.problem:
-            self._ask("check")
+            self.ask("check")
 
     def settle(self, offers: Sequence[Offer]) -> Checkpoint | None:
-        said = self._ask("settle", {"offers": [each.to_bytes().decode() for each in offers]})
+        said = self.ask("settle", {"offers": [each.to_bytes().decode() for each in offers]})
         base, self.spent = said["base"], said["spent"]
         if base is None:
             return None
@@ -205,44 +220,13 @@ class _FarCheckpoints(PartyCheckpoints):
         self.resumed = (*found.resumed, found.step)
         return found
 
-    def write(
-        self,
-        step: int,
-        shares: Mapping[str, Integers],
-        *,
-        optimizer: Mapping[str, Any],
-        source: Mapping[str, Any] | None,
-    ) -> None:
-        self._ask("write", {"step": step, "optimizer": optimizer, "source": source}, shares)
-        self._any = True
+    write, charge, store, mark, write_result, complete = map(
+        _asked, ("write", "charge", "store", "mark", "write_result", "complete")
+    )
 
-    def charge(self, spent: Mapping[str, Any]) -> None:
-        self._ask("charge", {"spent": spent})
-        self._any = True
-
-    def store(
-        self,
-        shares: Mapping[str, Integers],
-        outputs: Mapping[str, Integers],
-        *,
-        optimizer: Mapping[str, Any],
-        source: Mapping[str, Any] | None,
-    ) -> str:
-        given = {**full_names("shares", shares), **full_names("outputs", outputs)}
-        name: str = self._ask("store", {"optimizer": optimizer, "source": source}, given)
-        self._any = True
-        return name
-
-    def mark(self) -> None:
-        self._ask("mark")
-
-    def write_result(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
-        self._ask("result", {"report": report}, opened)
-
-    def complete(self) -> None:
-        self._ask("complete")
-
-    def _ask(self, *asked: Any) -> Any:
-        said = self._shelf.ask(*asked)
+    def ask(self, what: str, fields: Mapping[str, Any] = _NOTHING, **arrays: Any) -> Any:
+        """Returns what the player's own checkpoints answer."""
+        said = self._shelf.ask(what, fields, **arrays)
         self._released = (said["released"][0], said["released"][1])
+        self._any = self._any or what in ("write", "charge", "store")
         return said["answer"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
-from extensions.owners.features.sines import check_width
+from extensions.owners.features.sines import width_in
 
 WIDTH = 512
 BUCKETS = 2**20
@@ -27,7 +27,7 @@ def make(argument: str | None) -> Extractor:
     Raises:
         ArgumentError: a width out of range.
     """
-    width = WIDTH if argument is None else check_width("hashed", argument)
+    width = WIDTH if argument is None else width_in("hashed", argument)
     draws = np.random.default_rng(FOLDING_SEED)
     signs = draws.choice(np.array([-1.0, 1.0], dtype=np.float32), BUCKETS)
     places = draws.integers(0, width, BUCKETS)

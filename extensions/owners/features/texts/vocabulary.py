@@ -9,7 +9,7 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import MissingExtraError
+from extensions.errors import optional
 
 LENGTH = 230
 """Words of a text in which a word is expected; a review has about as many."""
@@ -75,20 +75,15 @@ def versions() -> dict[str, str]:
 
 
 def _frequencies() -> dict[str, float]:
-    try:
-        from wordfreq import get_frequency_dict
-    except ImportError:
-        raise MissingExtraError("wordfreq", "features") from None
-    found: dict[str, float] = get_frequency_dict("en", wordlist="large")
+    words = optional("wordfreq", "wordfreq", "features")
+    found: dict[str, float] = words.get_frequency_dict("en", wordlist="large")
     return found
 
 
 def _valences() -> dict[str, float]:
     """Returns VADER's mean valences by word, in -4..4."""
-    try:
-        lexicon = files("vaderSentiment") / "vader_lexicon.txt"
-    except ImportError:
-        raise MissingExtraError("vaderSentiment", "features") from None
+    package = optional("vaderSentiment", "vaderSentiment", "features")
+    lexicon = files(package) / "vader_lexicon.txt"
     lines = lexicon.read_text(encoding="utf-8").splitlines()
     fields = [line.split("\t") for line in lines if line.strip()]
     return {word: float(valence) for word, valence, *_ in fields}

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from extensions.errors import MissingExtraError
+from extensions.errors import optional
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
-from extensions.owners.features.sines import SEED, RandomSines, check_width
+from extensions.owners.features.sines import SEED, RandomSines, width_in
 
 SINE_SCALE = 1.7
 """Of the sines' arguments, for a word embedding of the median norm."""
@@ -28,7 +28,7 @@ def make(argument: str | None) -> Extractor:
         ArgumentError: a width out of range.
         MissingExtraError: WordLlama is not installed.
     """
-    width = None if argument is None else check_width("wordllama", argument)
+    width = None if argument is None else width_in("wordllama", argument)
     model = _load()
 
     def embedded(x: Raw) -> Features:
@@ -73,9 +73,7 @@ def _load() -> Any:
     silence = logging.NullHandler()
     logging.getLogger().addHandler(silence)
     try:
-        import wordllama
-    except ImportError:
-        raise MissingExtraError("wordllama", "features") from None
+        wordllama = optional("wordllama", "wordllama", "features")
     finally:
         logging.getLogger().removeHandler(silence)
     here = Path(wordllama.__file__).parent

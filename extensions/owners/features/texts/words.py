@@ -7,7 +7,7 @@ import numpy as np
 
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
-from extensions.owners.features.sines import check_width
+from extensions.owners.features.sines import width_in
 from extensions.owners.features.texts.vocabulary import read_vocabulary, versions
 
 WIDTH = 4096
@@ -39,7 +39,7 @@ def make(argument: str | None) -> Extractor:
         ArgumentError: a width out of range.
         MissingExtraError: wordfreq or vaderSentiment is not installed.
     """
-    width = WIDTH if argument is None else check_width("words", argument)
+    width = WIDTH if argument is None else width_in("words", argument)
     vocabulary = read_vocabulary(width)
     columns, weights = vocabulary.columns, vocabulary.weights
 
