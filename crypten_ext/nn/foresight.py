@@ -15,21 +15,6 @@ from extensions.protocols.optimizer.sample import Sample
 
 from crypten.mpc import MPCTensor
 
-_MEMORY_FACTOR = 1.75
-_MEMORY_OF_FIRST_STEP = 32 * 10**6
-
-
-def process_memory(tensors: int) -> int:
-    """Returns a bound of the bytes that a process takes in a step beside the model and records.
-
-    Three quarters more than its tensors have, for messages, for whoever deals and for what is freed
-    and not yet used again, and what the first step loads.
-
-    Args:
-        tensors: the most bytes of tensors that there are at once.
-    """
-    return round(_MEMORY_FACTOR * tensors) + _MEMORY_OF_FIRST_STEP
-
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
@@ -41,7 +26,7 @@ class StepCost:
             received, and of rows of their owners what it sends to and receives from all others.
         dealt: bytes of tuples that a party uses up.
         memory: bound of the bytes that a process takes beside the model and records
-            (`process_memory`).
+            (`crypten_ext.ring.foreseen.process_memory`).
         trained: number of weights and biases that are trained.
         ways: how squared norms of each layer are found (`extensions.network.layers.Way`).
     """

@@ -5,17 +5,16 @@ from typing import Any
 
 from crypten_ext.nn.recorded_step import RecordedStep
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import Ledger, Neighbours
-from extensions.privacy.randomness import hidden_multiplier
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
 from extensions.protocols.noise import NoiseShares
+from extensions.protocols.optimizer.counted import Charged
 from extensions.protocols.optimizer.sample import SampleFacts
 from extensions.protocols.settings import ADAM_FLOOR, ScriptTraining
 from extensions.protocols.updates.adam import EPS, FLOOR
 from extensions.ring.interface import NoiseSource
 
 
-class DPSGD(RecordedStep):
+class DPSGD(Charged, RecordedStep):
     """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
 
     Args:
@@ -111,59 +110,9 @@ class DPSGD(RecordedStep):
             **self._further,
         )
         super().__init__(model, settings, source)
-        self._ledger = Ledger()
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the steps have cost so far; other openings are recorded in it too."""
-        return self._ledger
-
-    @ledger.setter
-    def ledger(self, ledger: object) -> None:
-        raise ArgumentError(
-            f"{type(self).__name__}.ledger",
-            type(ledger).__name__,
-            "two optimizers with one ledger would load each other's steps",
-            "Add what another one spent to this one's: optimizer.ledger.add(other.ledger).",
-            code="fixed",
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns what was counted so far, the ledger included."""
-        return {**super().state_dict(), "ledger": self.ledger.to_json()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """What `state_dict` returned counts as done and spent, with the parameters of then.
-
-        So does what this optimizer's ledger has besides steps, such as another whitening.
-        """
-        super().load_state_dict(state)
-        self._ledger = self._ledger.restored(state["ledger"], "training")
 
     def _account(self, public: SampleFacts) -> None:
-        self.ledger.record(
-            "training",
-            noise_multiplier=hidden_multiplier(self._settings.noise, self.source),
-            sample_rate=self._settings.sample_rate,
-            steps=1,
-            overflow_probability=public.overflow_probability,
-        )
-
-    def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
-        """Returns the epsilon that this optimizer spent so far at `delta`, by the PLD accountant.
-
-        Of a model that another one trained before, first add what that one spent:
-        ``optimizer.ledger.add(other.ledger)``.
-
-        Args:
-            delta: of all steps together.
-            neighbours: "add-remove", where one record of one party counts or has a null record in
-                its place, or "replace", where it is another. Numbers of records are public.
-
-        Raises:
-            ArgumentError: as `Ledger.get_epsilon`.
-        """
-        return self.ledger.get_epsilon(delta, neighbours=neighbours)
+        self.record(self._settings.noise, public.overflow_probability)
 
 
 class SGD(RecordedStep):

@@ -1,36 +1,34 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.batches import whole_batch_of
-from crypten_ext.nn.foresight import StepCost, gradients_of, process_memory
+from crypten_ext.nn.foresight import StepCost, gradients_of
 from crypten_ext.nn.layers.adoption import adopt, layers_of
 from crypten_ext.nn.provenance import LayerUse, Version, provenance_of, refusal
-from crypten_ext.nn.state import TOTAL, Averaging, Beside, moved
+from crypten_ext.nn.state import Shares
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.first_party import warn_of_first_party
-from crypten_ext.ring.foreseen import Foreseen
+from crypten_ext.ring.foreseen import Foreseen, process_memory
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.layers import LayerShape
+from extensions.network.chain import Network
 from extensions.network.losses import Loss
-from extensions.privacy.randomness import SystemSource
+from extensions.privacy.ledger import GO_ON
 from extensions.protocols.agreement import agree
-from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
-from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.drift import (
-    Drift,
-    check_start,
-    with_largest_rate,
-    within_initial_bound,
-)
+from extensions.protocols.dpsgd import Sums, added, clipped_sums
+from extensions.protocols.drift import check_start, with_largest_rate, within_initial_bound
+from extensions.protocols.optimizer import TOTAL, Mean
+from extensions.protocols.optimizer.counted import Counted
 from extensions.protocols.optimizer.sample import InTurn, SampleFacts
 from extensions.protocols.settings import ScriptTraining
-from extensions.protocols.updates import UpdateRule, rule_for
+from extensions.protocols.step import Step
+from extensions.protocols.updates import rule_for
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
@@ -38,11 +36,11 @@ from extensions.runs.manifest import stated, versions
 import crypten
 from crypten.mpc import MPCTensor
 
-_KEPT = 16
-"""Rules, of those that optimizers of a process asked for."""
+_step = lru_cache(16)(Step.of_script)
+"""Of those that optimizers of a process asked for lately."""
 
 
-class RecordedStep(crypten.optim.Optimizer):
+class RecordedStep(Counted, crypten.optim.Optimizer):
     """Adopts a model, reads the tape after each backward pass and applies one update."""
 
     private: bool
@@ -68,16 +66,14 @@ class RecordedStep(crypten.optim.Optimizer):
         self._tape = Tape(settings)
         adopt(model, self._tape)
         self._model = model
-        super().__init__(list(model.parameters()), {"lr": settings.lr})
-        self._settings = settings
-        self.source = source or SystemSource()
-        self._steps = 0
+        if settings.average and settings.steps is None:
+            advice = "It says which iterates are the last."
+            raise ArgumentError("steps", None, "with {average}", advice, code="missing")
+        crypten.optim.Optimizer.__init__(self, list(model.parameters()), {"lr": settings.lr})
+        super().__init__(settings, source)
         self._compared: frozenset[str] | None = None
-        self._last: int | None = None
-        self._beside = Beside(model, [*rule_for(settings).names_of(settings), TOTAL])
-        self._iterates = Averaging(model, settings, self._beside.named[TOTAL])
+        self._store = Shares(model, [*rule_for(settings).names_of(settings), TOTAL])
         self._pieces = InTurn[Sums]()
-        self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start(self._versions())
 
@@ -96,7 +92,7 @@ class RecordedStep(crypten.optim.Optimizer):
         It is also where a step begins for the dealer (`crypten_ext.dealer.begin_step`).
         """
         begin_step()
-        super().zero_grad(set_to_none=set_to_none)
+        crypten.optim.Optimizer.zero_grad(self, set_to_none=set_to_none)
         self._tape.clear()
 
     def step(self, closure: None = None) -> None:
@@ -123,27 +119,23 @@ class RecordedStep(crypten.optim.Optimizer):
         self._check_coverage(layers, parameters)
         self._check_start(self._check_unchanged(layers, parameters))
         ring = ring_of(layers[0].weight)
-        rule = with_largest_rate(self.param_groups[0]["lr"], partial(self._next, ring, recorded))
-        self._iterates.check(ring, self._steps)
+        step = self._next(ring, recorded)
+        self._check_mean(step.mean)
         self._pieces.check(batch, self._bounds(ring, recorded))
         batch.use(self)
         padding = None if batch.shared is None else batch.shared.padding
-        clipped = clipped_sums(ring, recorded.gradients, rule.plan, padding)
-        total = self._pieces.add(batch, clipped, partial(added, plan=rule.plan))
+        clipped = clipped_sums(ring, recorded.gradients, step.plan, padding)
+        total = self._pieces.add(batch, clipped, partial(added, plan=step.plan))
         if total is None:
             return
-        self._drift.count(rule)
-        sums = with_noise(ring, total, rule.plan, self.source)
-        public = rule.public(self._steps + 1, last=self._last)
-        updates, kept = rule.after(ring, sums, self._beside.of(layers), public)
         self._account(batch.public)
-        self._last = rule.last(public)
-        self._beside.keep(layers, kept)
-        self._iterates.before(ring, self._steps)
-        for parameter, update in moved(layers, updates):
-            parameter.share = parameter.share - update
-        self._steps += 1
-        self._iterates.after(ring, self._steps)
+        public = [step.mean.counts(self.iterations + 1), *self.public(step.rule)]
+        self.count(step.rule)
+        store = self._store.at(layers)
+        step.finish(ring, total, self.source, store, public)
+        if TOTAL in store and self.iterations == step.mean.steps:
+            step.mean.finish(ring, store)
+            store.drop(TOTAL)
         self._known = self._versions()
 
     def plan(self, x: Any, y: Any, loss: Loss = "sigmoid") -> StepCost:
@@ -166,27 +158,37 @@ class RecordedStep(crypten.optim.Optimizer):
         with Foreseen() as mode:
             recorded, padding = gradients_of(self._model, tape, batch, x, y, loss)
             layers, ring = recorded.origin.layers, ring_of(x)
-            rule = self._rule(ring, recorded, self.param_groups[0]["lr"])
-            sums = clipped_sums(ring, recorded.gradients, rule.plan, padding)
-            public = rule.public(self._steps + 1, last=self._last)
-            rule.after(ring, sums, self._beside.of(layers), public)
+            config, *bounds = self._bounds(ring, recorded)
+            step = _step(replace(config, lr=self.param_groups[0]["lr"]), *bounds)
+            store = self._store.at(layers)
+            sums = clipped_sums(ring, recorded.gradients, step.plan, padding)
+            step.updates(ring, sums, store, self.public(step.rule))
         return StepCost(
             rounds=mode.rounds,
             bytes=mode.counted,
             dealt=mode.dealt,
             memory=process_memory(mode.peak),
-            trained=rule.plan.parameters,
-            ways=tuple(rule.plan.ways),
+            trained=step.plan.parameters,
+            ways=tuple(step.plan.ways),
         )
 
-    def _next(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> UpdateRule:
-        """Returns the rule of the next step with a learning rate."""
-        rule, steps = self._rule(ring, recorded, lr), self._settings.steps
-        if self._steps == 0 and steps is not None:
-            bound = self._settings.max_weight_norm
-            rule.check_moved([1.0] * steps, bound)
-        self._drift.check(rule, 1)
-        return rule
+    def _check_mean(self, mean: Mean) -> None:
+        """Returns only if a step may follow.
+
+        Raises:
+            GradientError: it was the last, or the sum of those that count is lacking.
+        """
+        made = self.iterations
+        if self._settings.average and made >= mean.steps:
+            raise GradientError(
+                f"All steps = {mean.steps} are made, and the model is the mean of its last "
+                f"iterates. Make another optimizer to train it further, and {GO_ON}"
+            )
+        if mean.counted(made) and TOTAL not in self._store:
+            raise GradientError(
+                f"The sum of the iterates before step {made + 1} is lacking. Load the shares that "
+                "the optimizer had then, or begin anew."
+            )
 
     def _compare(self, public: SampleFacts, parameters: Mapping[str, Any]) -> None:
         """Compares settings, model and batch with all parties', once.
@@ -228,26 +230,20 @@ class RecordedStep(crypten.optim.Optimizer):
                 "Some pieces of a batch are summed, and others are due: what there is so far has "
                 "no noise, and is kept nowhere. Save after a step."
             )
-        return {
-            "steps": self._steps,
-            "drift": self._drift.state(),
-            "momentum": self._last,
-        }
+        return super().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """What `state_dict` returned counts as done, with the parameters of then."""
-        self._steps = int(state["steps"])
-        self._drift.restore(state["drift"])
-        self._last = state["momentum"]
+        super().load_state_dict(state)
         self._known = self._versions()
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of what steps go on from beside the parameters; secret."""
-        return self._beside.shares()
+        return self._store.shares()
 
     def load_shares(self, shares: Mapping[str, Integers]) -> None:
         """What `shares` returned, among others, belongs to the parameters of then."""
-        self._beside.load_shares(shares)
+        self._store.load_shares(shares)
 
     def _versions(self) -> dict[str, Version]:
         """Returns the parameters as they are, to tell any that takes the place of one."""
@@ -319,44 +315,41 @@ class RecordedStep(crypten.optim.Optimizer):
                 )
         return now
 
-    def _rule(self, ring: CrypTenRing, recorded: BackwardPass, lr: float) -> UpdateRule:
-        return _rule_of(self._settings, *self._bounds(ring, recorded), lr)
+    def _next(self, ring: CrypTenRing, recorded: BackwardPass) -> Step:
+        """Returns the next step, whose bounds are proven once.
 
-    def _bounds(self, ring: CrypTenRing, recorded: BackwardPass) -> tuple[Any, ...]:
-        """Returns all on which clipped sums depend beside the settings.
+        Raises:
+            ArgumentError, GradientError: with the largest learning rate that is taken.
+        """
+        config, *bounds = self._bounds(ring, recorded)
+
+        def checked(lr: float) -> Step:
+            step, steps = _step(replace(config, lr=lr), *bounds), config.steps
+            if self.iterations == 0 and steps is not None:
+                step.rule.check_moved([1.0] * steps, self._settings.max_weight_norm)
+            self._drift.check(step.rule, 1)
+            return step
+
+        return with_largest_rate(self.param_groups[0]["lr"], checked)
+
+    def _bounds(
+        self, ring: CrypTenRing, recorded: BackwardPass
+    ) -> tuple[ScriptTraining, Network, int, float]:
+        """Returns all on which clipped sums depend (`Step.of_script`).
 
         Raises:
             GradientError: the batch was drawn with another rate than the optimizer accounts for.
         """
-        drawn, rate = recorded.origin.batch.public.sample_rate, self._settings.sample_rate
-        if self.private and drawn != rate:
+        batch, rate = recorded.origin.batch, self._settings.sample_rate
+        if self.private and batch.public.sample_rate != rate:
             raise GradientError(
-                f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
-                f"{rate}. Give both the same rate."
+                f"The batch was drawn with sample_rate = {batch.public.sample_rate}, the optimizer "
+                f"accounts for {rate}. Give both the same rate."
             )
-        batch, own = recorded.origin.batch, self._settings.expected_batch_size
-        expected = batch.public.expected_size if own is None else own
-        return ring.frac_bits, ring.parties, recorded.shapes, batch.rows, expected
-
-
-@lru_cache(_KEPT)
-def _rule_of(
-    settings: ScriptTraining,
-    frac_bits: int,
-    parties: int,
-    layers: tuple[LayerShape, ...],
-    rows: int,
-    expected: float,
-    lr: float,
-) -> UpdateRule:
-    """Returns what steps make of their sums, whose bounds are proven once."""
-    plan = StepPlan.of(
-        settings,
-        frac_bits=frac_bits,
-        layers=layers,
-        rows=rows,
-        learning_rate=lr,
-        expected_batch_size=expected,
-        parties=parties,
-    )
-    return rule_for(settings).of(settings, plan)
+        config = replace(
+            self._settings,
+            max_feature_norm=batch.public.feature_norm,
+            frac_bits=ring.frac_bits,
+            parties=ring.parties,
+        )
+        return config, recorded.network, batch.rows, batch.public.expected_size

@@ -26,12 +26,12 @@ class BackwardPass:
 
     Attributes:
         origin: of the model's output.
-        shapes: of each layer, with the bounds of its inputs and deltas.
+        network: which the model was applied as.
         gradients: of each layer, example by example.
     """
 
     origin: Provenance
-    shapes: tuple[LayerShape, ...]
+    network: Network
     gradients: list[LayerGradient]
 
 
@@ -81,7 +81,7 @@ class Tape:
         shared = origin.batch.shared
         norms = None if shared is None else shared.squared_norms
         gradients = trace.from_logits(deltas, norms, guard_shifts(shapes, ring.frac_bits))
-        self._recorded = BackwardPass(origin=origin, shapes=shapes, gradients=gradients)
+        self._recorded = BackwardPass(origin=origin, network=network, gradients=gradients)
 
     def clear(self) -> None:
         """The next backward pass starts afresh."""

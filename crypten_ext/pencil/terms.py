@@ -158,7 +158,6 @@ class Terms(_Said):
         training = self.training(offer.noise_multiplier)
         return StepPlan.of(
             training,
-            frac_bits=self.frac_bits,
             layers=self.network.shapes(
                 max_feature_norm=self.max_feature_norm,
                 max_weight_norm=training.max_weight_norm,
@@ -167,7 +166,6 @@ class Terms(_Said):
             rows=offer.rows,
             learning_rate=1.0,
             expected_batch_size=1.0,
-            parties=2,
         )
 
     def training(self, noise_multiplier: float) -> Training:

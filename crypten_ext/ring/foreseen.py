@@ -109,3 +109,19 @@ def active() -> Counts | None:
 def is_foreseen(tensor: torch.Tensor) -> bool:
     """Whether the tensor has no values."""
     return isinstance(tensor, FakeTensor)
+
+
+_MEMORY_FACTOR = 1.75
+_MEMORY_OF_FIRST_STEP = 32 * 10**6
+
+
+def process_memory(tensors: int) -> int:
+    """Returns a bound of the bytes that a process takes in a step beside the model and records.
+
+    Three quarters more than its tensors have, for messages, for whoever deals and for what is freed
+    and not yet used again, and what the first step loads.
+
+    Args:
+        tensors: the most bytes of tensors that there are at once.
+    """
+    return round(_MEMORY_FACTOR * tensors) + _MEMORY_OF_FIRST_STEP

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from crypten_ext.nn.foresight import process_memory
 from crypten_ext.registry import enable
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
-from crypten_ext.ring.foreseen import WORD, Counts, Foreseen, Small
+from crypten_ext.ring.foreseen import WORD, Counts, Foreseen, Small, process_memory
 from crypten_ext.run.host import CrypTenHost
 from crypten_ext.transport.group import DIRECT_WORDS
 from extensions.privacy.randomness import SystemSource

@@ -260,10 +260,15 @@ def descend(
         state = State.of(parts, config)
         account(ledger, TRAINING, config, 1, host.noise_failure(step.plan.parameters))
         keep(number, state, ledger)
-    if TOTAL not in state.beside:
+    if TOTAL not in state:
         return state.model
-    finish = host.compile(lambda parts: step.mean.of(host.ring, State.of(parts, config)).parts)
-    return State.of(finish(state.parts), config).model
+
+    def finish(parts: Parameters) -> Parameters:
+        last = State.of(parts, config)
+        step.mean.finish(host.ring, last)
+        return last.parts
+
+    return State.of(host.compile(finish)(state.parts), config).model
 
 
 def public_start(config: Training, features: int) -> list[Integers]:

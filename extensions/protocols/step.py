@@ -4,12 +4,11 @@ A `Step` has the public constants, whose bounds are proven when it is made and n
 computes on what a host's ring gives it:
 
 - `clipped` returns the sums of clipped gradients of some rows; those of several pieces add up;
-- `after` has the optimizer's rule use noisy sums, and returns the state after the step;
+- `after` has the optimizer's rule use noisy sums, and changes what is stored;
 - `public` returns the integers of a step that are public and may be others in each.
 
 A run (`extensions.protocols.pea`) has a host compile `sampled`, which draws the rows too. Scripts
-of CrypTen and models of Keras have gradients, shares and integers of their own, and use its `rule`
-(`extensions.protocols.updates.RULES`).
+of CrypTen have gradients of their own, and models of Keras a graph; what they keep is a `Store`.
 """
 
 from collections.abc import Sequence
@@ -25,10 +24,18 @@ from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import with_largest_rate
 from extensions.protocols.host import Batch, Host, Placed
-from extensions.protocols.optimizer import Mean, State, largest_weight, multipliers, rule_of
-from extensions.protocols.settings import Training
-from extensions.protocols.updates import UpdateRule
-from extensions.ring.interface import Ring
+from extensions.protocols.optimizer import (
+    Mean,
+    State,
+    Store,
+    largest_weight,
+    move,
+    multipliers,
+    rule_of,
+)
+from extensions.protocols.settings import ScriptTraining, Training
+from extensions.protocols.updates import Kept, UpdateRule, rule_for
+from extensions.ring.interface import NoiseSource, Ring
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,39 @@ class Step:
 
         return cls(config, network, *with_largest_rate(config.lr, made))
 
+    @classmethod
+    def of_script(
+        cls, config: ScriptTraining, network: Network, rows: int, expected: float
+    ) -> "Step":
+        """Returns the next step of a script.
+
+        Args:
+            config: with the ring's parties and fractional bits.
+            network: of the model.
+            rows: of a batch, padding included.
+            expected: expected number of real ones, if the settings do not say it.
+
+        Raises:
+            ArgumentError: the step's integers would not fit the ring.
+        """
+        bound, own = config.max_weight_norm, config.expected_batch_size
+        shapes = network.shapes(
+            max_feature_norm=config.max_feature_norm,
+            max_weight_norm=bound,
+            max_grad_norm=config.max_grad_norm,
+        )
+        size = expected if own is None else own
+        plan = StepPlan.of(
+            config, layers=shapes, rows=rows, learning_rate=config.lr, expected_batch_size=size
+        )
+        mean = Mean.over(config.average, config.steps or 1, config.frac_bits, bound)
+        return cls(config, network, rule_for(config).of(config, plan), mean)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of what the rule keeps from step to step."""
+        return self.rule.names_of(self.config)
+
     @property
     def plan(self) -> StepPlan:
         """The public constants of the sums."""
@@ -102,17 +142,33 @@ class Step:
             weights = row_weights(ring, batch.y, self.config.class_weights)
         return clipped_sums(ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
 
-    def after(self, ring: Ring, noisy: Sums, state: State, public: Sequence[Any]) -> State:
-        """Returns the state after a step by noisy sums; see `UpdateRule.after`.
+    def finish(
+        self, ring: Ring, sums: Sums, source: NoiseSource, store: Store, public: Sequence[Any]
+    ) -> None:
+        """Adds noise to sums of all rows, and makes a step by them; as `after`."""
+        self.after(ring, with_noise(ring, sums, self.plan, source), store, public)  # 3.14-3.16
+
+    def after(self, ring: Ring, noisy: Sums, store: Store, public: Sequence[Any]) -> None:
+        """Makes a step by noisy sums; see `UpdateRule.after`.
 
         Args:
             ring: the host.
             noisy: sums of all rows, with noise.
-            state: before the step.
+            store: what it goes on from, and changes.
             public: the integers of the step, or what stands for them.
         """
         counted, *integers = public
-        return state.after(*self.rule.after(ring, noisy, state.kept, integers), counted)  # 3.17
+        updates, kept = self.updates(ring, noisy, store, integers)
+        if self.mean.count > 1 and counted:
+            self.mean.add(store, counted)
+        move(store, updates, kept)  # 3.17
+
+    def updates(
+        self, ring: Ring, noisy: Sums, store: Store, integers: Sequence[Any]
+    ) -> tuple[Sums, Kept]:
+        """Returns what `UpdateRule.after` does, and stores nothing."""
+        kept = {name: store.read(name) for name in self.names}
+        return self.rule.after(ring, noisy, kept, integers)
 
     def sampled(self, host: Host, records: Announced) -> "SampledStep":
         """Returns the step as a host computes it, with a sample of records, which are placed."""
@@ -150,9 +206,9 @@ class SampledStep:
 
     def finish(self, parts: Parameters, sums: Sums, *public: Any) -> Parameters:
         """Returns the parts after the step, given the sums of all rows and the public integers."""
-        ring, step = self.host.ring, self.step
-        noisy = with_noise(ring, sums, step.plan, self.host.noise)  # 3.14-3.16
-        return step.after(ring, noisy, State.of(parts, step.config), public).parts
+        state = State.of(parts, self.step.config)
+        self.step.finish(self.host.ring, sums, self.host.noise, state, public)
+        return state.parts
 
     def __call__(self, parts: Parameters, *public: Any) -> Parameters:
         """Returns the parts after the step; memory is that of one piece."""

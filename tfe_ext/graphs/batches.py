@@ -15,7 +15,7 @@ from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
-from tfe_ext.ring.variables import ShareVariable
+from tfe_ext.ring.variables import assign, in_variables, present
 
 import tf_encrypted as tfe
 
@@ -121,7 +121,7 @@ class SharedRecords:
     def __init__(self, shares: tuple[Replicated, Replicated]) -> None:
         x, y = shares
         self.size, self.targets = x.shape[0], y
-        self._x, self._y = ShareVariable(x), ShareVariable(y)
+        self._x, self._y = in_variables(x), in_variables(y)
 
     @property
     def sizes(self) -> list[int]:
@@ -131,8 +131,8 @@ class SharedRecords:
     def replace(self, shares: tuple[Replicated, Replicated]) -> None:
         """Puts other records of the same shapes in their place."""
         x, self.targets = shares
-        self._x.assign(x)
-        self._y.assign(self.targets)
+        assign(self._x, x)
+        assign(self._y, self.targets)
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns the number of rows.
@@ -155,7 +155,7 @@ class SharedRecords:
 
     def everything(self) -> Batch:
         """Returns all records."""
-        return Batch(self._x.read(), self._y.read(), None, None)
+        return Batch(present(self._x), present(self._y), None, None)
 
 
 Records = OwnersRecords | SharedRecords

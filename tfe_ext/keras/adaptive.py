@@ -4,41 +4,41 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from extensions.errors import ArgumentError, GradientError
+from extensions.network.chain import Network
 from extensions.privacy.ledger import GO_ON
-from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.step import Step
 from extensions.protocols.updates import AdamRule, UpdateRule
 from extensions.protocols.updates.adam import EPS, FLOOR
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.optimizers import DPSGD, SGD
+from tfe_ext.keras.settings import Argument
 
 
 class _ByMoments(Optimizer):
     """Steps by the quotient of both moments of sums (`extensions.protocols.updates.adam`)."""
 
+    beta_1 = Argument()
+    beta_2 = Argument()
     _unit: float | None = None
 
-    @property
-    def beta_1(self) -> float:
-        """What stays of the mean of gradients."""
-        return self.settings.beta1
+    def __init__(self, learning_rate: Any, *rest: Any, momentum: float = 0.0, **options: Any):
+        if momentum:
+            rule = "with Adam, whose beta_1 it is"
+            raise ArgumentError("momentum", momentum, rule, code="conflict")
+        super().__init__(learning_rate, *rest, **options)
 
-    @property
-    def beta_2(self) -> float:
-        """What stays of the mean of their squares."""
-        return self.settings.beta2
-
-    def rule(self, plan: StepPlan) -> UpdateRule:
-        """Returns what the next step makes of such sums.
+    def step(self, network: Network, **facts: Any) -> Step:
+        """Returns the next step.
 
         Raises:
-            ArgumentError: they do not fit the ring.
+            ArgumentError: its integers do not fit the ring.
             GradientError: moments have another unit, for settings have changed.
         """
         try:
-            rule = super().rule(plan)
+            step = super().step(network, **facts)
         except ArgumentError as error:
             raise error.of("epsilon" if error.argument == "eps" else error.argument) from None
-        unit = _unit_of(rule)
+        unit = _unit_of(step.rule)
         if self._unit not in (None, unit):
             raise GradientError(
                 f"After {self.iterations} steps moments are in units of {self._unit:.6g}, not of "
@@ -46,12 +46,12 @@ class _ByMoments(Optimizer):
                 "expected batch size stay as they are. Compile the model with another optimizer, "
                 f"and {GO_ON}"
             )
-        return rule
+        return step
 
-    def account(self, plan: StepPlan, steps: int) -> None:
-        """Records one of so many steps, and in which unit its moments are."""
-        super().account(plan, steps)
-        self._unit = _unit_of(self.rule(plan))
+    def count(self, rule: UpdateRule) -> None:
+        """Counts a step, and in which unit its moments are."""
+        super().count(rule)
+        self._unit = _unit_of(rule)
 
     def check_goes_on(self, missing: Iterable[str]) -> None:
         """Raises GradientError if steps were made whose moments are missing."""
@@ -60,6 +60,10 @@ class _ByMoments(Optimizer):
                 f"The optimizer has made {self.iterations} steps, of which this model has no "
                 "moments. Restore them with tfe_ext.keras.Checkpoints, or compile another one."
             )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns all arguments but the source, as in `Optimizer`; Adam has no momentum."""
+        return {name: own for name, own in super().get_config().items() if name != "momentum"}
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far; moments are shares, which `Checkpoints` keep."""
@@ -100,7 +104,7 @@ class DPAdam(_ByMoments, DPSGD):
         ArgumentError: as `DPSGD`; betas or a floor out of range, or momentum.
     """
 
-    _stays = ("bias_scale", "beta_1", "beta_2", "floor")
+    floor = Argument()
 
     def __init__(
         self,
@@ -111,14 +115,8 @@ class DPAdam(_ByMoments, DPSGD):
         floor: float = FLOOR,
         **options: Any,
     ) -> None:
-        _refuse_momentum(options)
         self._beside = {"optimizer": "adam", "beta_1": beta_1, "beta_2": beta_2, "floor": floor}
         super().__init__(learning_rate, *rest, **options)
-
-    @property
-    def floor(self) -> float:
-        """Least second moment in units of the noise's variance."""
-        return self.settings.adam_floor
 
 
 class Adam(_ByMoments, SGD):
@@ -138,7 +136,7 @@ class Adam(_ByMoments, SGD):
         ArgumentError: as `SGD`; betas or epsilon out of range, or momentum.
     """
 
-    _stays = ("beta_1", "beta_2", "epsilon")
+    epsilon = Argument()
 
     def __init__(
         self,
@@ -150,24 +148,11 @@ class Adam(_ByMoments, SGD):
         epsilon: float = EPS,
         **options: Any,
     ) -> None:
-        _refuse_momentum(options)
         self._beside = {"optimizer": "adam", "beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
         super().__init__(learning_rate, sample_rate, **options)
-
-    @property
-    def epsilon(self) -> float:
-        """Root of the least second moment."""
-        return self.settings.eps
 
 
 def _unit_of(rule: UpdateRule) -> float:
     """Returns the unit of both moments."""
     assert isinstance(rule, AdamRule)
     return rule.unit
-
-
-def _refuse_momentum(options: Mapping[str, Any]) -> None:
-    if options.get("momentum"):
-        raise ArgumentError(
-            "momentum", options["momentum"], "with Adam, whose beta_1 it is", code="conflict"
-        )

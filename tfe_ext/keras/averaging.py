@@ -1,6 +1,5 @@
 """The mean of a training's last iterates, which becomes the model: a callback of Keras."""
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +9,6 @@ from extensions.errors import ArgumentError
 from extensions.protocols.optimizer import TOTAL, Mean
 from extensions.protocols.settings import AVERAGE
 from tfe_ext.graphs.programs import Program
-from tfe_ext.keras.steps.step import store
-from tfe_ext.ring.aby3_ring import ABY3Ring
-from tfe_ext.ring.private_tensors import share_of
-from tfe_ext.ring.shares import Share
 
 
 class MeanOfIterates(Callback):
@@ -54,10 +49,11 @@ class MeanOfIterates(Callback):
         """
         self._made = self.params["initial_step"]
         self._mean = self._mean_of(self.params["steps"], self.average)
-        self._counted = sum(map(self._mean.counts, range(1, self._made + 1)))
+        self._counted = self._mean.counted(self._made)
+        store = self.model.beside
         if not self._counted:
-            self.model.beside.drop(TOTAL)
-        elif TOTAL not in self.model.beside:
+            store.drop(TOTAL)
+        elif TOTAL not in store:
             raise ArgumentError(
                 "initial_step",
                 self._made,
@@ -66,8 +62,8 @@ class MeanOfIterates(Callback):
                 code="range",
             )
         if self._mean.count > 1:
-            self._total = self.model.beside.of(TOTAL)
-            self._count = Program(self._add)
+            store.of(TOTAL)
+            self._count = Program(lambda: self._mean.add(store))
             self._count.trace()
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
@@ -80,29 +76,10 @@ class MeanOfIterates(Callback):
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         """The mean takes the place of the model."""
         if self._counted:
-            self._mean = self._mean_of(self._counted + 1, 1.0)
-            Program(self._finish)()
-            self.model.beside.drop(TOTAL)
+            mean, store = self._mean_of(self._counted + 1, 1.0), self.model.beside
+            Program(lambda: mean.finish(self.model.ring, store))()
+            store.drop(TOTAL)
 
     def _mean_of(self, steps: int, average: float) -> Mean:
         largest = self.model.optimizer.max_weight_norm
-        return Mean.over(average, steps, self._ring.frac_bits, largest)
-
-    @property
-    def _ring(self) -> ABY3Ring:
-        ring: ABY3Ring = self.model.chain.flat[0].prot.ring
-        return ring
-
-    def _present(self) -> list[Share]:
-        return [share_of(self._ring, variable) for variable in self.model.chain.flat]
-
-    def _add(self) -> None:
-        for total, share in zip(self._total, self._present(), strict=True):
-            total.assign(total.read() + share)
-
-    def _finish(self) -> None:
-        trained = self.model.chain.trained
-        totals = [total.read() for total in itertools.compress(self._total, trained)]
-        present = [*itertools.compress(self._present(), trained)]
-        means = self._mean.of_shares(self._ring, totals, present)
-        store(self._ring, [*itertools.compress(self.model.chain.flat, trained)], means)
+        return Mean.over(average, steps, self.model.ring.frac_bits, largest)

@@ -90,7 +90,7 @@ class LocalStart:
                 weighting=weighting,
                 network=chain.network,
             )
-            store(ring, chain.flat, flat([(weight.T, bias) for weight, bias in started]))
+            store(ring, chain.held, flat([(weight.T, bias) for weight, bias in started]))
 
         self._trainer.start_fits = None
         return _run_once(start)

@@ -72,7 +72,6 @@ class Schedule:
 
     def __init__(self, function: schedules.LearningRateSchedule) -> None:
         self._function = function
-        self._known: dict[int, float] = {}
 
     def at(self, step: int) -> float:
         """Returns the rate of a step.
@@ -80,9 +79,7 @@ class Schedule:
         Raises:
             ArgumentError: it is not positive.
         """
-        if step not in self._known:
-            self.rates(step, 1)
-        return self._known[step]
+        return self.rates(step, 1)[0]
 
     def rates(self, first: int, count: int) -> Sequence[float]:
         """Returns the rates of so many steps.
@@ -94,8 +91,7 @@ class Schedule:
             found = [
                 float(self._function(tf.constant(i, tf.int64))) for i in range(first, first + count)
             ]
-        self._known = dict(enumerate(found, first))
-        for step, rate in self._known.items():
+        for step, rate in enumerate(found, first):
             try:
                 RATE.check("learning_rate", rate)
             except ArgumentError as error:

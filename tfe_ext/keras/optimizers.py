@@ -1,20 +1,18 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from extensions.privacy.accounting import Ledger, Neighbours
-from extensions.privacy.randomness import hidden_multiplier
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
+from extensions.protocols.optimizer.counted import Charged
+from extensions.protocols.step import Step
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.base_optimizer import Optimizer
-from tfe_ext.keras.learning_rates import rate_of
-from tfe_ext.keras.settings import Setting
+from tfe_ext.keras.settings import Argument, Setting
 from tfe_ext.ring.aby3_ring import noise_failure
 
 
-class DPSGD(Optimizer):
+class DPSGD(Charged, Optimizer):
     """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
 
     Args:
@@ -57,7 +55,7 @@ class DPSGD(Optimizer):
     """
 
     private = True
-    _stays: ClassVar[tuple[str, ...]] = ("momentum", "bias_scale")
+    bias_scale = Argument()
     l2_norm_clip = Setting()
     noise_multiplier = Setting()
     colluders = Setting()
@@ -82,73 +80,28 @@ class DPSGD(Optimizer):
         source: NoiseSource | None = None,
         delta: float | None = None,
     ) -> None:
-        rate, schedule = rate_of(learning_rate)
-        arguments = {
-            "learning_rate": rate,
-            "l2_norm_clip": l2_norm_clip,
-            "noise_multiplier": noise_multiplier,
-            "sample_rate": sample_rate,
-            "expected_batch_size": expected_batch_size,
-            "max_feature_norm": max_feature_norm,
-            "max_weight_norm": max_weight_norm,
-            "colluders": colluders,
-            "degree": degree,
-            "momentum": momentum,
-            "bias_scale": bias_scale,
-            "overflow_probability": overflow_probability,
-            "delta": delta,
-        }
-        super().__init__(arguments, schedule, source)
-        self._ledger = Ledger()
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the steps have cost so far; local training and openings are recorded in it too."""
-        return self._ledger
-
-    def account(self, plan: StepPlan, steps: int) -> None:
-        """Records one of so many steps, and how its sampling or noise tables may fail."""
-        super().account(plan, steps)
-        self.charge(plan, steps)
-
-    def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
-        """Records what so many of these steps cost the records, whether they are made or not."""
-        each = self.settings.overflow_probability / steps
-        self.ledger.record(
-            "training",
-            noise_multiplier=hidden_multiplier(plan.noise, self.source),
-            sample_rate=self.settings.sample_rate,
-            steps=times,
-            overflow_probability=times * each + noise_failure(plan.parameters, times),
+        super().__init__(
+            learning_rate,
+            source,
+            l2_norm_clip=l2_norm_clip,
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            expected_batch_size=expected_batch_size,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            colluders=colluders,
+            degree=degree,
+            momentum=momentum,
+            bias_scale=bias_scale,
+            overflow_probability=overflow_probability,
+            delta=delta,
         )
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns what was counted so far, the ledger included."""
-        return {**super().state_dict(), "ledger": self.ledger.to_json()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned, with the weights of then.
-
-        What this optimizer's ledger has besides steps, such as another whitening, stays in it.
-        """
-        super().load_state_dict(state)
-        self._ledger = self._ledger.restored(state["ledger"], "training")
-
-    def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
-        """Returns the epsilon that this optimizer spent so far at `delta`, by the PLD accountant.
-
-        Of a model that another one trained before, first add what that one spent:
-        ``optimizer.ledger.add(other.ledger)``.
-
-        Args:
-            delta: of all steps together.
-            neighbours: "add-remove", where one record of one owner counts or has a null record in
-                its place, or "replace", where it is another. Numbers of records are public.
-
-        Raises:
-            ArgumentError: as `Ledger.get_epsilon`.
-        """
-        return self.ledger.get_epsilon(delta, neighbours=neighbours)
+    def charge(self, step: Step, steps: int, times: int = 1) -> None:
+        """Records so many of these steps, and how their sampling or noise tables may fail."""
+        failure = times * self.settings.overflow_probability / steps
+        failure += noise_failure(step.plan.parameters, times)
+        self.record(step.plan.noise, failure, times)
 
 
 class SGD(Optimizer):
@@ -171,14 +124,13 @@ class SGD(Optimizer):
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
     ) -> None:
-        rate, schedule = rate_of(learning_rate)
-        arguments = {
-            "learning_rate": rate,
-            "sample_rate": sample_rate,
-            "expected_batch_size": expected_batch_size,
-            "max_feature_norm": max_feature_norm,
-            "max_weight_norm": max_weight_norm,
-            "momentum": momentum,
-            "overflow_probability": overflow_probability,
-        }
-        super().__init__(arguments, schedule, source)
+        super().__init__(
+            learning_rate,
+            source,
+            sample_rate=sample_rate,
+            expected_batch_size=expected_batch_size,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            momentum=momentum,
+            overflow_probability=overflow_probability,
+        )

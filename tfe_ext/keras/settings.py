@@ -43,8 +43,8 @@ def training_of(
         raise error.of(argument_of(error.argument)) from None
 
 
-class Setting:
-    """An attribute that is an argument of an optimizer.
+class Argument:
+    """An attribute that is an argument of an optimizer, and stays as it is.
 
     Args:
         name: of the argument, if the attribute has another.
@@ -60,6 +60,10 @@ class Setting:
         if optimizer is None:
             return self
         return getattr(optimizer.settings, FIELDS.get(self._name, self._name))
+
+
+class Setting(Argument):
+    """One that can be set; the value holds from the next step on."""
 
     def __set__(self, optimizer: Any, value: Any) -> None:
         optimizer.settings = training_of({self._name: value}, optimizer.settings)

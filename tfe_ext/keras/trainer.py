@@ -1,7 +1,6 @@
 """What a model does on its servers: the traced step of training, and the counts in between."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ import tensorflow as tf
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.protocols.optimizer.sample import Half
@@ -25,7 +23,7 @@ from tfe_ext.graphs.batches import (
     check_shared,
     shapes_of,
 )
-from tfe_ext.graphs.pieces import InPieces, Sampling
+from tfe_ext.graphs.pieces import InPieces
 from tfe_ext.graphs.programs import Kept, Program
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.counting import Count, misses
@@ -33,7 +31,7 @@ from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.records.seen import Counted, Seen
 from tfe_ext.keras.records.vouching import records_of
 from tfe_ext.keras.steps.iterates import Iterates
-from tfe_ext.keras.steps.step import clipped, finish, opened, parameters_of
+from tfe_ext.keras.steps.step import opened, parameters_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.variables import ScalarVariables
@@ -56,6 +54,7 @@ class Trainer:
         start_fits: the bound on weights in which the present ones are known to have their part, or
             None if that is to be checked before the next step.
         held_out: what counts cost records on which the model was not trained.
+        step: what makes the last step's graph run; None before the first one.
     """
 
     def __init__(self, ring: ABY3Ring) -> None:
@@ -66,64 +65,14 @@ class Trainer:
         self._tables = Kept(MOST_TABLES)
         self._programs = Kept(MOST_PROGRAMS)
         self._public: dict[int, ScalarVariables] = {}
-        self._beside: tuple[Optimizer | None, Iterates] | None = None
-        self._step: Program | InPieces | None = None
+        self._beside: tuple[Optimizer | None, Iterates | None] = None, None
+        self.step: Program | InPieces | None = None
 
-    def prepare(
-        self,
-        chain: Chain,
-        optimizer: Optimizer,
-        records: Records,
-        steps: int,
-        physical_rows: int | None = None,
-    ) -> tuple[Callable[[Sequence[int]], None], StepPlan]:
-        """Returns what makes one step, given what is public of it, and the step's constants.
+    def program(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Returns what was made for the key, which is kept as long as it may serve again."""
+        return self._programs.get(key, make)
 
-        Args:
-            chain: the model.
-            optimizer: how it is trained.
-            records: what `training_records` returned.
-            steps: number of steps, over which the probability of an overflow is spread.
-            physical_rows: about how many rows are computed at once; None: all of a step's.
-
-        Raises:
-            ArgumentError: settings that do not fit.
-            GradientError: the optimizer goes on from what this model has not.
-        """
-        biases = optimizer.settings.bias_bits
-        chain = dataclasses.replace(chain, network=chain.network.with_bias_bits(biases))
-        rate, source = optimizer.settings.sample_rate, optimizer.source
-        rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
-        sampling = Sampling.of(records, rows, rate, source, physical_rows)
-        plan = optimizer.plan(
-            chain.network,
-            frac_bits=self.ring.frac_bits,
-            rows=sampling.all_rows,
-            expected=rate * records.size,
-        )
-        rule, iterates = optimizer.rule(plan).fixed, self.beside(chain, optimizer)
-        optimizer.check_goes_on(name for name in optimizer.names() if name not in iterates)
-        beside = {name: iterates.of(name) for name in optimizer.names()}
-        public = self._numbers(optimizer.public(plan))
-
-        def finished(sums: Sums) -> None:
-            finish(self.ring, chain, sums, rule, source, public.read(), beside)
-
-        def made() -> Program | InPieces:
-            sums = functools.partial(clipped, self.ring, chain, plan=rule.plan)
-            return sampling.program(self.ring.servers.devices, rule.plan, sums, finished)
-
-        own = tuple(map(id, beside.values()))
-        key = ("step", id(records), tuple(rows), sampling.pieces, rate, _own(source), rule, own)
-        program = self._step = self._programs.get((*key, *_facts(chain)), made)
-
-        def run(integers: Sequence[int]) -> None:
-            public.assign(integers)
-            program()
-
-        return run, plan
-
-    def _numbers(self, first: Sequence[int]) -> ScalarVariables:
+    def numbers(self, first: Sequence[int]) -> ScalarVariables:
         """Returns the public numbers of steps that take as many as these."""
         if len(first) not in self._public:
             self._public[len(first)] = ScalarVariables(self.ring.servers.devices, first)
@@ -131,12 +80,11 @@ class Trainer:
 
     def beside(self, chain: Chain, optimizer: Optimizer | None) -> Iterates:
         """Returns what this optimizer goes on from with the model; zeros for another one."""
-        if self._beside is not None:
-            whose, found = self._beside
-            if whose is optimizer and found.are_of(chain):
-                return found
-        self._beside = optimizer, Iterates(self.ring, chain)
-        return self._beside[1]
+        whose, before = self._beside
+        same = before is not None and whose is optimizer and before.are_of(chain)
+        found = Iterates(self.ring, chain, before if same else None)
+        self._beside = optimizer, found
+        return found
 
     def check_start(self, chain: Chain, plan: StepPlan, max_weight_norm: float) -> None:
         """Checks the weights that training is to start from, if bounds depend on them, and once.
@@ -159,8 +107,8 @@ class Trainer:
             layers = [[part for part in pair if part is not None] for pair in pairs]
             return opened(within_initial_bound(self.ring, layers, max_weight_norm))
 
-        key = ("start", max_weight_norm, *_facts(chain))
-        found = self._program(key, within)().numpy().tolist()
+        key = ("start", max_weight_norm, *facts_of(chain))
+        found = self.program(key, lambda: Program(within))().numpy().tolist()
         check_start({f"layer {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
 
     def cost(self, *, memory: bool = False) -> Cost:
@@ -172,10 +120,10 @@ class Trainer:
         Raises:
             GradientError: there was none.
         """
-        if self._step is None:
+        if self.step is None:
             raise GradientError("No step was traced yet: call fit() before step_cost().")
-        cost = self._step.cost
-        return dataclasses.replace(cost, memory=self._step.memory) if memory else cost
+        cost = self.step.cost
+        return dataclasses.replace(cost, memory=self.step.memory) if memory else cost
 
     def count(
         self,
@@ -214,8 +162,8 @@ class Trainer:
         else:
             ledgers = (self.held_out, self._counted.ledger(marks))
         source = SystemSource() if optimizer is None else optimizer.source
-        key = ("count", id(records), noise, _own(source), *_facts(chain))
-        program = self._programs.get(key, lambda: misses(self.ring, chain, records, noise, source))
+        key = ("count", id(records), noise, own_of(source), *facts_of(chain))
+        program = self.program(key, lambda: misses(self.ring, chain, records, noise, source))
         return Count(
             program=program,
             records=records.size,
@@ -276,10 +224,6 @@ class Trainer:
         key = use, shapes_of(own), chain.network.widths
         return self._placed(key, own, lambda: OwnersRecords(self.ring.servers, own))
 
-    def _program(self, key: Hashable, function: Callable[[], Any]) -> Program:
-        program: Program = self._programs.get(key, lambda: Program(function))
-        return program
-
     def _placed(self, key: Hashable, given: Any, make: Callable[[], Records]) -> Records:
         known = key in self._tables
         records: Records = self._tables.get(key, make)
@@ -288,12 +232,12 @@ class Trainer:
         return records
 
 
-def _facts(chain: Chain) -> tuple[Hashable, ...]:
+def facts_of(chain: Chain) -> tuple[Hashable, ...]:
     """Returns what every graph of a model depends on."""
     return chain.network, *map(id, chain.flat)
 
 
-def _own(source: NoiseSource) -> Hashable:
+def own_of(source: NoiseSource) -> Hashable:
     """Returns what a graph depends on of a source: nothing of the system's."""
     return None if type(source) is SystemSource else id(source)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +22,8 @@ from tfe_ext.keras.trainer import Trainer
 from tfe_ext.players.records.shelves import shelves_on
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
+from tfe_ext.ring.shares import Replicated
+from tfe_ext.ring.variables import assign, from_summands
 from tfe_ext.streams.devices import HERE
 
 _RANKS = range(ABY3Ring.parties)
@@ -82,12 +85,19 @@ class Weighted:
             ArgumentError: other shapes, or values that do not fit the ring.
         """
         self._trainer.start_fits = None
-        assign(self._trainer.ring, self.chain.flat, weights)
+        ring, chain = self._trainer.ring, self.chain
+        shapes = [tuple(variable.shape.as_list()) for variable in chain.flat]
+        given = [np.shape(weight) for weight in weights]
+        if given != shapes:
+            raise ArgumentError("weights", given, f"of shapes {shapes}", code="shape")
+        integers = [encode(weight, ring.frac_bits, name="weights") for weight in weights]
+        shares = [deal(ring.servers, tf.constant(values), HERE) for values in integers]
+        store(ring, chain.held, shares)
 
     def get_weights(self) -> list[Reals]:
         """Returns kernel and bias of each layer, **opened**; charge it where it matters."""
         self.announce_opening()
-        return opened(self._trainer.ring, self.chain.flat)
+        return opened(self._trainer.ring, self.chain.held)
 
     def announce_opening(self) -> None:
         """To be called before anything is opened of the model, once that is charged."""
@@ -100,21 +110,48 @@ class Weighted:
 
         The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
         ``weight_i``, (out, in), of a convolution (out, in x height x width), and ``bias_i`` of the
-        i-th layer, as in the files of the CrypTen backend. One file tells nothing. With
-        `tfe_ext.remote_config` each player writes its own server's, where it is started, and no
-        share comes to this process; without players of that kind this process writes all three.
+        i-th layer, as in the files of the CrypTen backend; and ``save``, which only these three
+        have in common. One file tells nothing. With `tfe_ext.remote_config` each player writes its
+        own server's, where it is started, and no share comes to this process; without players of
+        that kind this process writes all three.
         """
-        return save(self._trainer.ring, self.chain, Path(folder))
+        ring = self._trainer.ring
+        facts = {"frac_bits": ring.frac_bits, "save": common_name(list, ABY3Ring.parties)}
+        parts = at_once(partial(share, self.chain), _RANKS)
+        return shelves_on(ring.servers.devices).put(Path(folder), facts, parts)
 
     def load_shares(self, folder: str | Path) -> None:
         """Restores the model that `save_shares` wrote.
 
         Raises:
             ArgumentError: a file is missing or damaged, is of another model, or was not written
-                together with the others.
+                together with the others; the model stays as it is.
         """
         self._trainer.start_fits = None
-        load(self._trainer.ring, self.chain, Path(folder))
+        ring, chain = self._trainer.ring, self.chain
+        files = shelves_on(ring.servers.devices).get(Path(folder))
+        facts = {"frac_bits": (), "save": (ABY3Ring.parties,)}
+        expected: dict[str, tuple[int, ...]] = {**facts, **shapes_of(chain)}
+        for rank, own in enumerate(files):
+            path = path_of(Path(folder), rank)
+            shapes = {name: tuple(array.shape) for name, array in own.items()}
+            if shapes != expected or int(own["frac_bits"]) != ring.frac_bits:
+                raise ArgumentError(
+                    "folder",
+                    str(path),
+                    f"shares of this model, {expected}, with {ring.frac_bits} fractional bits",
+                    f"It has {shapes} with {own.get('frac_bits')}.",
+                    code="file",
+                )
+            if (own["save"] != files[0]["save"]).any():
+                raise ArgumentError(
+                    "folder",
+                    str(path),
+                    f"of the same save as {path_of(Path(folder), 0).name}",
+                    "Shares of two saves add up to noise. Put back the files of one.",
+                    code="file",
+                )
+        restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])
 
     @property
     def beside(self) -> Iterates:
@@ -141,83 +178,19 @@ class Weighted:
         self._trainer.start_fits = 0.0
 
 
-def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Shares real numbers anew, and stores them in the variables.
-
-    Raises:
-        ArgumentError: other shapes, or values that do not fit the ring.
-    """
-    shapes = [tuple(variable.shape.as_list()) for variable in variables]
-    given = [np.shape(weight) for weight in weights]
-    if given != shapes:
-        raise ArgumentError("weights", given, f"of shapes {shapes}", code="shape")
-    integers = [encode(weight, ring.frac_bits, name="weights") for weight in weights]
-    shares = [deal(ring.servers, tf.constant(values), HERE) for values in integers]
-    store(ring, variables, shares)
-
-
-def opened(ring: ABY3Ring, variables: Sequence[Any]) -> list[Reals]:
-    """Returns the values of the variables."""
-    summands = [[_own(variable, rank).numpy() for rank in _RANKS] for variable in variables]
+def opened(ring: ABY3Ring, variables: Sequence[Replicated]) -> list[Reals]:
+    """Returns the values of shares in variables."""
+    summands = [[part.numpy() for part in each.parts[::2]] for each in variables]
     return [decode(np.sum(each, axis=0), ring.frac_bits) for each in summands]
-
-
-def _own(variable: Any, rank: int) -> Any:
-    """The variable of server R that holds x_R; the sum of the three is the value."""
-    return variable.unwrapped[rank][0].variable
 
 
 def share(chain: Chain, rank: int) -> dict[str, tf.Tensor]:
     """Returns x_R of every weight, (out, in), and bias, on the device of server R."""
     own = {}
-    for i, (kernel, bias) in enumerate(chain.variables):
-        with tf.device(_own(kernel, rank).device):
-            own[f"weight_{i}"] = to_matrix(_own(kernel, rank))
-            if bias is not None:
-                own[f"bias_{i}"] = to_matrix(_own(bias, rank))
+    for name, held in zip(shapes_of(chain), chain.held, strict=True):
+        with tf.device(held.servers[rank]):
+            own[name] = to_matrix(held.parts[2 * rank])
     return own
-
-
-def save(ring: ABY3Ring, chain: Chain, folder: Path) -> list[Path]:
-    """Writes what `share` returns for server R into ``party-R.npz``, where servers keep shares.
-
-    All files of one save have the same name in the array ``save``, and no other files have it.
-    """
-    facts = {"frac_bits": ring.frac_bits, "save": common_name(list, ABY3Ring.parties)}
-    parts = at_once(lambda rank: share(chain, rank), _RANKS)
-    return shelves_on(ring.servers.devices).put(folder, facts, parts)
-
-
-def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
-    """Restores the shares that `save` wrote.
-
-    Raises:
-        ArgumentError: a file is missing or damaged, is of another model, or was written at another
-            moment than the others; the model stays as it is.
-    """
-    files = shelves_on(ring.servers.devices).get(folder)
-    facts = {"frac_bits": (), "save": (ABY3Ring.parties,)}
-    expected: dict[str, tuple[int, ...]] = {**facts, **shapes_of(chain)}
-    for rank, own in enumerate(files):
-        path = path_of(folder, rank)
-        shapes = {name: tuple(array.shape) for name, array in own.items()}
-        if shapes != expected or int(own["frac_bits"]) != ring.frac_bits:
-            raise ArgumentError(
-                "folder",
-                str(path),
-                f"shares of this model, {expected}, with {ring.frac_bits} fractional bits",
-                f"It has {shapes} with {own.get('frac_bits')}.",
-                code="file",
-            )
-        if (own["save"] != files[0]["save"]).any():
-            raise ArgumentError(
-                "folder",
-                str(path),
-                f"of the same save as {path_of(folder, 0).name}",
-                "Shares of two saves add up to noise. Put back the files of one.",
-                code="file",
-            )
-    restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])
 
 
 def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
@@ -231,10 +204,9 @@ def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
         given = {name: tuple(array.shape) for name, array in own.items()}
         if given != expected:
             raise ArgumentError("shares", given, f"of this model, {expected}", code="shape")
-    for i, (kernel, bias) in enumerate(chain.variables):
-        _restore(kernel, [own[f"weight_{i}"] for own in parts])
-        if bias is not None:
-            _restore(bias, [own[f"bias_{i}"] for own in parts])
+    for name, held in zip(expected, chain.held, strict=True):
+        shares = from_summands(held.servers, [own[name] for own in parts])
+        assign(held, shares.each(partial(from_matrix, shape=held.shape)))
 
 
 def shapes_of(chain: Chain) -> dict[str, tuple[int, ...]]:
@@ -246,11 +218,3 @@ def shapes_of(chain: Chain) -> dict[str, tuple[int, ...]]:
         if bias is not None:
             shapes[f"bias_{i}"] = (outputs,)
     return shapes
-
-
-def _restore(variable: Any, parts: Sequence[Any]) -> None:
-    shape = variable.shape.as_list()
-    for rank, pair in enumerate(variable.unwrapped):
-        for kept, held in zip(pair, (rank, (rank + 1) % ABY3Ring.parties), strict=True):
-            with tf.device(kept.variable.device):
-                kept.variable.assign(from_matrix(parts[held], shape))

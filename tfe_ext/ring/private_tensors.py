@@ -46,6 +46,12 @@ def share_of(ring: ABY3Ring, x: Any, name: str = "x") -> Replicated:
     return Replicated(ring.servers.devices, [share.value for pair in x.unwrapped for share in pair])
 
 
+def variables_of(variable: Any) -> Replicated:
+    """Returns what holds a private variable of the host on its servers, as variables of theirs."""
+    parts = [share.variable for pair in variable.unwrapped for share in pair]
+    return Replicated(variable.prot.ring.servers.devices, parts)
+
+
 def tensor_of(prot: Any, share: Share) -> ABY3PrivateTensor:
     """Returns the share as a private tensor of the protocol; one round, unless it is replicated.
 

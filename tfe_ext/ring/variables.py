@@ -1,6 +1,7 @@
 """What servers keep from one run of a graph to the next: shares, sums of some, public integers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -8,40 +9,34 @@ from tfe_ext.ring.scalars import Scalar
 from tfe_ext.ring.shares import Additive3, Replicated, Share
 
 
-class ShareVariable:
-    """A share in variables on its servers, which a graph reads whenever it runs.
+def from_summands(servers: Sequence[str], summands: Sequence[Any]) -> Replicated:
+    """Returns the share of which server R has x_R and x_(R + 1), given x_0, x_1 and x_2; local.
 
     Args:
-        share: the first value.
+        servers: names of their devices.
+        summands: wherever they are.
     """
+    count = len(servers)
+    held = [(rank + more) % count for rank in range(count) for more in (0, 1)]
+    return Replicated(servers, [summands[rank] for rank in held])
 
-    def __init__(self, share: Replicated) -> None:
-        self._servers = share.servers
-        self._parts = []
-        for part, place in zip(share.parts, share.PLACES, strict=True):
-            with tf.device(share.servers[place]):
-                self._parts.append(tf.Variable(part, trainable=False, name="share"))
 
-    def assign(self, share: Share) -> None:
-        """Puts another share of the same shape, which is replicated, in its place."""
-        assert isinstance(share, Replicated), type(share)
-        places = zip(self._parts, share.parts, share.PLACES, strict=True)
-        for variable, part, place in places:
-            with tf.device(self._servers[place]):
-                variable.assign(part)
+def in_variables(share: Replicated) -> Replicated:
+    """Returns the share in variables on its servers."""
+    return share.each(lambda part: tf.Variable(part, trainable=False, name="share"))
 
-    def read(self) -> Replicated:
-        """Returns the present value."""
-        values = []
-        for variable, place in zip(self._parts, Replicated.PLACES, strict=True):
-            with tf.device(self._servers[place]):
-                values.append(variable.read_value())
-        return Replicated(self._servers, values)
 
-    def summand(self, rank: int) -> tf.Tensor:
-        """Returns x_R, on the device of server R; the sum of the three is the value."""
-        with tf.device(self._servers[rank]):
-            return self._parts[2 * rank].read_value()
+def present(variables: Replicated) -> Replicated:
+    """Returns what variables hold now, or whenever the graph runs that is being traced."""
+    return variables.each(lambda variable: variable.read_value())
+
+
+def assign(variables: Replicated, share: Share) -> None:
+    """Puts another share of the same shape, which is replicated, in the variables."""
+    assert isinstance(share, Replicated), type(share)
+    for place, variable, part in zip(share.PLACES, variables.parts, share.parts, strict=True):
+        with tf.device(share.servers[place]):
+            variable.assign(part)
 
 
 class SumVariable:

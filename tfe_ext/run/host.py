@@ -41,8 +41,8 @@ from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.shares import Additive3, Replicated, Share
-from tfe_ext.ring.variables import ScalarVariables
+from tfe_ext.ring.shares import Additive3, Share
+from tfe_ext.ring.variables import ScalarVariables, assign, from_summands, in_variables, present
 from tfe_ext.run.pace import BESIDE, traced
 
 
@@ -152,7 +152,8 @@ class ABY3Host(Host):
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model, every part on its server."""
-        return pairs([self._stored(column) for column in zip(*summands, strict=True)])
+        columns = zip(*summands, strict=True)
+        return pairs([in_variables(from_summands(self._on, column)) for column in columns])
 
     def reshared(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model that summands make; one round, in which a server gets another's."""
@@ -161,26 +162,11 @@ class ABY3Host(Host):
         self._traffic = self._traffic.plus(Traffic(1, each))
         return self.restore(summands)
 
-    def _stored(self, summands: Sequence[Integers]) -> Replicated:
-        parts = []
-        for rank, device in enumerate(self._on):
-            with tf.device(device):
-                for held in (rank, (rank + 1) % len(self._on)):
-                    parts.append(tf.Variable(summands[held], trainable=False, name="model"))
-        return Replicated(self._on, parts)
-
     def with_both_classes(self, model: Parameters) -> Parameters:
         """Returns a model of one output with the other class's too, each part on its server."""
         *hidden, last = model
         both = [concatenate([-share, share]) for share in flat(_read([last]))]
-        return [*hidden, *pairs([self._kept(share) for share in both])]
-
-    def _kept(self, share: Replicated) -> Replicated:
-        parts = []
-        for place, part in zip(share.PLACES, share.parts, strict=True):
-            with tf.device(self._on[place]):
-                parts.append(tf.Variable(part, trainable=False, name="model"))
-        return Replicated(self._on, parts)
+        return [*hidden, *pairs([in_variables(share) for share in both])]
 
     def compile(self, step: Computation) -> Computation:
         """Returns the step as one graph, or in pieces as three; traced when it is first called.
@@ -237,10 +223,8 @@ class ABY3Host(Host):
         return program, public
 
     def _store(self, model: Parameters, after: Parameters) -> None:
-        for kept, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):
-            for place, variable, part in zip(kept.PLACES, kept.parts, share.parts, strict=True):
-                with tf.device(self._on[place]):
-                    variable.assign(part)
+        for variables, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):
+            assign(variables, share)
 
     def traffic(self) -> Traffic:
         """Returns what the servers sent and received in all compiled steps, by their graphs."""
@@ -303,4 +287,4 @@ def _whole(share: Additive3, rank: int) -> tf.Tensor:
 
 def _read(model: Parameters) -> Parameters:
     """The model as it is now, or whenever the graph runs that is being traced."""
-    return pairs([share.each(lambda variable: variable.read_value()) for share in flat(model)])
+    return pairs([present(share) for share in flat(model)])

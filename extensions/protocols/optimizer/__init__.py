@@ -2,15 +2,17 @@
 
 from extensions.protocols.optimizer.plans import largest_weight, rule_of
 from extensions.protocols.optimizer.schedule import multipliers
-from extensions.protocols.optimizer.state import PREVIOUS, TOTAL, Mean, State, iterates
+from extensions.protocols.optimizer.state import MODEL, TOTAL, Mean, State, Store, iterates, move
 
 __all__ = [
-    "PREVIOUS",
+    "MODEL",
     "TOTAL",
     "Mean",
     "State",
+    "Store",
     "iterates",
     "largest_weight",
+    "move",
     "multipliers",
     "rule_of",
 ]

@@ -1,20 +1,21 @@
-"""What goes from step to step, in shares: the model, and by name what its optimizer keeps."""
+"""What a training goes on from, in shares by name: the model, and what its optimizer keeps."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.protocols.dpsgd import Sums
-from extensions.protocols.host import Host, flat, pairs
+from extensions.protocols.host import Host
 from extensions.protocols.settings import Training
-from extensions.protocols.updates import VELOCITY, Kept, rule_for
+from extensions.protocols.updates import VELOCITY, rule_for
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 
+MODEL = "model"
 PREVIOUS = "previous"
 """The model before the last step."""
 TOTAL = "total"
@@ -25,21 +26,33 @@ MEAN_BITS = 10
 _MOST_BITS = 30
 
 
-@dataclass(frozen=True)
+class Store(Protocol):
+    """Shares by name, each a weight and a bias of every layer: all that steps ask of a host.
+
+    Names are `MODEL`, `TOTAL`, and those of the optimizer's rule.
+    """
+
+    def read(self, name: str) -> Sums:
+        """Returns the shares of a name, zeros at first; None may stand for what is frozen."""
+
+    def write(self, changed: Mapping[str, Sums]) -> None:
+        """Puts shares in the place of those before, all at once; what is None stays."""
+
+
 class State:
-    """Shares of what a run needs to go on.
+    """Shares of what a run needs to go on: a `Store` of values.
 
     The velocity, what the last step took from the model, is the difference of two models: hosts
     that store shares in a form of their own (`tfe_ext.run.host`) have both in that form already.
 
-    Attributes:
+    Args:
         model: weight and bias of each layer.
         beside: by name `PREVIOUS`, `TOTAL` and what the optimizer's rule keeps, each as large as
             the model; in the order in which hosts and checkpoints keep them.
     """
 
-    model: Parameters
-    beside: Mapping[str, Parameters] = field(default_factory=dict)
+    def __init__(self, model: Parameters, beside: Mapping[str, Parameters] | None = None) -> None:
+        self._shares = {MODEL: model, **(beside or {})}
 
     @classmethod
     def begin(cls, host: Host, config: Training, model: Parameters) -> "State":
@@ -53,8 +66,12 @@ class State:
         names = _beside(config)
         if not names:
             return cls(model)
+
+        def begun(name: str, part: Integers) -> Integers:  # which may be elsewhere
+            return part if name == PREVIOUS else np.zeros(tuple(part.shape), dtype=np.int64)
+
         summands = [
-            [*own, *(part if name == PREVIOUS else _zeros(part) for name in names for part in own)]
+            [*own, *(begun(name, part) for name in names for part in own)]
             for own in host.summands(model)
         ]
         return cls.of(host.restore(summands), config)
@@ -67,55 +84,54 @@ class State:
     @classmethod
     def of(cls, parts: Parameters, config: Training) -> "State":
         """Returns the state of a run that is not finished, whose `parts` these are."""
-        names = _beside(config)
-        layers = len(parts) // (1 + len(names))
-        model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
-        return cls(model, dict(zip(names, rest, strict=True)))
+        return cls(parts, {name: [] for name in _beside(config)}).like(parts)
 
     def like(self, parts: Parameters) -> "State":
         """Returns the state whose `parts` these are, in place of its own."""
-        layers = len(self.model)
+        layers = len(parts) // len(self._shares)
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
-        return State(model, dict(zip(self.beside, rest, strict=True)))
+        return State(model, dict(zip([*self._shares][1:], rest, strict=True)))
+
+    @property
+    def model(self) -> Parameters:
+        """Weight and bias of each layer."""
+        return self._shares[MODEL]
 
     @property
     def parts(self) -> Parameters:
         """All of it as weights and biases in turn, as hosts and checkpoints keep them."""
-        return [*self.model, *(pair for part in self.beside.values() for pair in part)]
+        return [pair for part in self._shares.values() for pair in part]
 
-    @property
-    def kept(self) -> Kept:
-        """What the optimizer's rule goes on from, by its names."""
-        if PREVIOUS not in self.beside:
-            return self.beside
-        both = zip(flat(self.beside[PREVIOUS]), flat(self.model), strict=True)
-        return {**self.beside, VELOCITY: pairs([before - now for before, now in both])}
+    def __contains__(self, name: str) -> bool:
+        return name in self._shares
 
-    def after(self, updates: Sums, kept: Kept, counted: Any) -> "State":
-        """Returns the state after a step; local.
+    def read(self, name: str) -> Sums:
+        """Returns the shares of a name; local."""
+        if name == VELOCITY:
+            velocity: Sums = _each(self._shares[PREVIOUS], self.model, lambda was, now: was - now)
+            return velocity
+        return self._shares[name]
 
-        Args:
-            updates: what it takes from weights and biases; None from those that are frozen.
-            kept: what the rule goes on from next; None of those that stay.
-            counted: 1 if the present model is one of those whose mean is taken, else 0.
-        """
-        beside: dict[str, Parameters] = {}
-        for name, before in self.beside.items():
-            if name == PREVIOUS:
-                beside[name] = self.model
-            elif name == TOTAL:
-                both = zip(flat(before), flat(self.model), strict=True)
-                beside[name] = pairs([so_far + part * counted for so_far, part in both])
-            else:
-                beside[name] = _each(before, kept[name], lambda _, new: new)
-        return State(_each(self.model, updates, lambda own, change: own - change), beside)
+    def write(self, changed: Mapping[str, Sums]) -> None:
+        """Puts shares in the place of those before; local."""
+        before = self.model
+        for name in changed.keys() - {VELOCITY}:
+            self._shares[name] = _each(self._shares[name], changed[name], lambda _, new: new)
+        if VELOCITY in changed:
+            self._shares[PREVIOUS] = before
 
 
-def _each(own: Parameters, others: Sums, change: Any) -> Parameters:
-    """Returns weights and biases, changed where there is another part."""
+def move(store: Store, updates: Sums, kept: Mapping[str, Sums]) -> None:
+    """Makes a step by what an optimizer's rule returned (`UpdateRule.after`); local."""
+    moved = _each(store.read(MODEL), updates, lambda own, change: own - change)
+    store.write({MODEL: moved, **kept})
+
+
+def _each(own: Sums, others: Sums, change: Callable[[Any, Any], Share]) -> Any:
+    """Returns weights and biases, changed where there is one of either."""
     return [
         tuple(
-            part if other is None else change(part, other)
+            part if part is None or other is None else change(part, other)
             for part, other in zip(*both, strict=True)
         )
         for both in zip(own, others, strict=True)
@@ -138,11 +154,6 @@ def iterates(average: float, steps: int) -> int:
         steps: of the whole training.
     """
     return max(1, round(average * steps))
-
-
-def _zeros(summand: Integers) -> Integers:
-    """Zeros of the summand's shape, which is all that is asked of it: it may be elsewhere."""
-    return np.zeros(tuple(summand.shape), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -193,8 +204,23 @@ class Mean:
         """Returns 1 if the model before that step is one of the last but the very last, else 0."""
         return int(step - 1 > self.steps - self.count)
 
-    def of(self, ring: Ring, state: State) -> State:
-        """Returns the state with the mean as its model.
+    def counted(self, made: int) -> int:
+        """Returns how many of the models before the first so many steps are in the mean."""
+        return sum(map(self.counts, range(1, made + 1))) if self.count > 1 else 0
+
+    def add(self, store: Store, counted: Any = 1) -> None:
+        """Adds the present model to the sum of those whose mean is taken; local.
+
+        Args:
+            store: of the training.
+            counted: 1, or 0 if the model is none of them (`counts`).
+        """
+        total, model = store.read(TOTAL), store.read(MODEL)
+        added = _each(total, model, lambda so_far, part: so_far + part * counted)
+        store.write({TOTAL: added})
+
+    def finish(self, ring: Ring, store: Store) -> None:
+        """Puts the mean in the place of the model.
 
         Guarantees:
             Right within an ulp and 2^-11 of itself, for weights that keep to the bound.
@@ -202,16 +228,8 @@ class Mean:
         Cost:
             One truncation of all weights and biases.
         """
-        means = self.of_shares(ring, flat(state.beside[TOTAL]), flat(state.model))
-        return replace(state, model=pairs(means))
-
-    def of_shares(self, ring: Ring, total: Sequence[Share], last: Sequence[Share]) -> list[Share]:
-        """Returns the means of weights and biases, with what `of` says.
-
-        Args:
-            ring: the host.
-            total: the sums of those iterates, but for the very last.
-            last: the very last one.
-        """
-        sums = [(so_far + one) * self.numerator for so_far, one in zip(total, last, strict=True)]
-        return ring.truncate([(each, self.shift) for each in sums])
+        total, model = store.read(TOTAL), store.read(MODEL)
+        sums = _each(total, model, lambda so_far, last: (so_far + last) * self.numerator)
+        items = [(part, self.shift) for pair in sums for part in pair if part is not None]
+        means = iter(ring.truncate(items))
+        store.write({MODEL: _each(sums, sums, lambda *_: next(means))})

@@ -68,11 +68,12 @@ def descend_openly(
             frac_bits=plan.frac_bits + plan.factor_bits,
             split=config,
         )
-        state = step.after(ring, paired(opened, plan), state, step.public(number))
+        step.after(ring, paired(opened, plan), state, step.public(number))
         account(ledger, TRAINING, config, 1)
         keep(number, state.like(share_public(host, flat(state.parts))), ledger)
-    model = step.mean.of(ring, state).model if TOTAL in state.beside else state.model
-    return share_public(host, flat(model))
+    if TOTAL in state:
+        step.mean.finish(ring, state)
+    return share_public(host, flat(state.model))
 
 
 def _owners(

@@ -317,7 +317,8 @@ def test_the_mean_is_that_of_the_last_iterates(count, rounding):
         [(models[-1][:4], models[-1][4:])],
         {TOTAL: [(models[:-1, :4].sum(axis=0), models[:-1, 4:].sum(axis=0))]},
     )
-    found = flat(mean.of(ClearRing(F, rounding=rounding, seed=1), state).model)
+    mean.finish(ClearRing(F, rounding=rounding, seed=1), state)
+    found = flat(state.model)
     exact = decode(models, F).mean(axis=0)
     error = np.abs(decode(np.concatenate(found), F) - exact)
     assert error.max() <= 2.0**-F + 2.0**-11 * np.abs(exact).max()

@@ -146,7 +146,7 @@ def step_after_the_mean() -> None:
 def sum_of_another_training() -> None:
     bench = Bench(steps=3, average=1.0)
     state = bench.optimizer.state_dict()
-    bench.optimizer.load_state_dict({**state, "steps": 2})
+    bench.optimizer.load_state_dict({**state, "drift": [2, 0.0, 0.0]})
     bench.step_after(bench.loss())
 
 

@@ -66,13 +66,15 @@ def interrupted_step(context: Context) -> tuple[bool, list[dict[str, Any]]]:
     class Late(Exception):
         pass
 
-    def interrupt(*_: Any) -> None:
-        raise Late
-
     with session():
         script = Script()
-        before = opened(script.model.parameters())
-        script.optimizer._iterates.after = interrupt
+        before, write = opened(script.model.parameters()), script.optimizer._store.write
+
+        def interrupt(changed: Any) -> None:
+            write(changed)
+            raise Late
+
+        script.optimizer._store.write = interrupt
         with contextlib.suppress(Late):
             script.step()
         after = opened(script.model.parameters())

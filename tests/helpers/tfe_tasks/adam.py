@@ -10,12 +10,13 @@ import pytest
 
 from extensions.errors import GradientError
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols.optimizer import TOTAL
+from extensions.protocols.updates import FIRST, SECOND, VELOCITY
 from tests.helpers.refused import refused
 from tests.helpers.replayed import Replayed
 from tests.helpers.tfe_tasks.keras import F, after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import counted_graphs
 from tfe_ext.keras import SGD, Adam, BinaryCrossentropy, Checkpoints, DPAdam, MeanOfIterates
-from tfe_ext.keras.steps.iterates import FIRST, SECOND, TOTAL, VELOCITY
 
 PRIVATE = {
     "learning_rate": 0.05,
@@ -121,15 +122,16 @@ def moments_are_never_zero_by_mistake():
     def counted():
         """An optimizer that has made a step, with what public constants."""
         optimizer = DPAdam(**PRIVATE)
-        plan = _plan(optimizer, model)
-        optimizer.account(plan, 1)
-        return optimizer, plan
+        step = _step(optimizer, model)
+        optimizer.account(step, 1)
+        return optimizer, step
 
-    optimizer, plan = counted()
+    optimizer, step = counted()
     again = DPAdam.from_config(json.loads(json.dumps(optimizer.get_config())))
     assert again.settings == optimizer.settings
     again.load_state_dict(json.loads(json.dumps(optimizer.state_dict())))
-    assert again.public(plan) == optimizer.public(plan) != DPAdam(**PRIVATE).public(plan)
+    rule = step.rule
+    assert again.public(rule) == optimizer.public(rule) != DPAdam(**PRIVATE).public(rule)
     for one in (optimizer, again):
         model.compile(one, BinaryCrossentropy())
         with pytest.raises(GradientError, match="has made 1 steps, of which this model has no"):
@@ -138,16 +140,15 @@ def moments_are_never_zero_by_mistake():
         optimizer, _ = counted()
         setattr(optimizer, name, value)
         with pytest.raises(GradientError, match="After 1 steps moments are in units of"):
-            optimizer.rule(_plan(optimizer, model))
+            _step(optimizer, model)
     for name, value in (("learning_rate", 0.1), ("expected_batch_size", 7.0)):
-        optimizer, plan = counted()
+        optimizer, step = counted()
         setattr(optimizer, name, value)
-        rule = optimizer.rule(_plan(optimizer, model))
-        assert rule.fixed == DPAdam(**PRIVATE).rule(plan).fixed
+        assert _step(optimizer, model).rule.fixed == step.rule.fixed
 
 
-def _plan(optimizer, model):
-    return optimizer.plan(model.chain.network, frac_bits=F, rows=50, expected=36.0)
+def _step(optimizer, model):
+    return optimizer.step(model.chain.network, frac_bits=F, rows=50, expected=36.0)
 
 
 def wrong_adam_is_refused():

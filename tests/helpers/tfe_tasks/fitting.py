@@ -290,8 +290,8 @@ def schedules_are_checked_before_they_begin():
 
     def begin(rate):
         optimizer = DPSGD(rate, 1.0, 1.0, 0.3)
-        plan = optimizer.plan(model.chain.network, frac_bits=F, rows=20, expected=6.0)
-        optimizer.begin(plan, 40)
+        step = optimizer.step(model.chain.network, frac_bits=F, rows=20, expected=6.0)
+        optimizer.begin(step, 40)
 
     begin(1.5)
     begin(schedules.ExponentialDecay(8.0, decay_steps=4, decay_rate=0.5))

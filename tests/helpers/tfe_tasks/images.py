@@ -121,7 +121,7 @@ def a_step_on_images_is_that_of_the_clear_ring(frozen=(), rounds=49):
     model, weights = convolutional(optimizer, frozen)
     model.fit({OWNER: x}, {OWNER: y}, steps=1, verbose=False)
     chain = model.chain
-    plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
+    plan = optimizer.step(chain.network, frac_bits=F, rows=ROWS, expected=ROWS).plan
     assert {"frozen" if frozen else "materialised", "linear"} <= set(plan.ways)
     assert_made_the_step(model, weights, x, y)
     cost = model.step_cost()
@@ -140,7 +140,7 @@ def assert_made_the_step(model, weights, x, y):
     """A model has made the first step from these weights, as the clear ring makes it."""
     moved = [before - after for before, after in zip(weights, model.get_weights(), strict=True)]
     chain, optimizer, ring = model.chain, model.optimizer, ClearRing(F, rounding="floor")
-    plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
+    plan = optimizer.step(chain.network, frac_bits=F, rows=ROWS, expected=ROWS).plan
     trace = forward(ring, chain.network, pairs_of(weights), encode(x.reshape(ROWS, -1), F))
     gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
     updates = dpsgd_step(ring, gradients, plan, optimizer.source)

@@ -312,7 +312,7 @@ def a_fit_opens_nothing_and_ends_where_it_should():
     sent = messages(lambda: model.fit(x, y, steps=1, verbose=False))
     assert sent
     assert {receiver for _, receiver, *_ in sent} == set(DEVICES)
-    step = model._trainer._step.graph
+    step = model._trainer.step.graph
     assert not step.outputs
     operations = {op.type for op in step.get_operations()}
     assert not operations & {"PyFunc", "EagerPyFunc", "Print", "PrintV2"}
@@ -420,7 +420,7 @@ def a_run_goes_on_from_its_checkpoints():
         names = sorted(path.name for path in (folder / "kept").iterdir())
         assert names == [f"party-{r}-step-{s}.checkpoint" for r in range(3) for s in (2, 4)]
         assert {path.stat().st_mode & 0o777 for path in (folder / "kept").iterdir()} == {0o600}
-        opened = values_of(cut.ring, cut.chain.flat)  # of which the run is not told
+        opened = values_of(cut.ring, cut.chain.held)  # of which the run is not told
         (folder / "kept" / "party-1-step-4.checkpoint").unlink()
         shutil.copytree(folder / "kept", folder / "copy")
         model, optimizer, kept = begin(folder / "kept", True)

@@ -93,7 +93,7 @@ def share_anew(model: Sequential) -> None:
 
     def run() -> None:
         shares = [share_of(model.ring, kept, "kept").additive3() for kept in model.chain.flat]
-        store(model.ring, model.chain.flat, shares)
+        store(model.ring, model.chain.held, shares)
 
     tf.function(run, autograph=False)()
 

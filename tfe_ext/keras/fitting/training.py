@@ -1,13 +1,17 @@
 """The steps of one call of `fit`, each by the settings that the optimizer has at that time."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.dpsgd import Sums
+from extensions.protocols.host import Batch
+from extensions.protocols.step import Step
+from tfe_ext.graphs.pieces import Sampling
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.trainer import Trainer
+from tfe_ext.keras.steps.step import parameters_of
+from tfe_ext.keras.trainer import Trainer, facts_of, own_of
+from tfe_ext.ring.variables import ScalarVariables
 
 
 class Training:
@@ -40,33 +44,57 @@ class Training:
         self._given, self._steps, self._physical_rows = (x, y), steps, physical_rows
         self._settings: Any = None
         self._place()
-        self._step: Callable[[Sequence[int]], None]
-        self._plan: StepPlan
-        self._padding: float
+        self._step: Step
+        self._public: ScalarVariables
 
     def prepare(self, left: int) -> None:
         """Checks so many steps that are left, if settings have changed since the last one.
 
         Raises:
             ArgumentError: records or settings that do not fit, before anything is shared.
-            GradientError: so many steps might leave the range for which bounds are proven.
+            GradientError: so many steps might leave the range for which bounds are proven, or the
+                optimizer goes on from what this model has not.
         """
-        optimizer, trainer = self._optimizer, self._trainer
+        optimizer = self._optimizer
         optimizer.follow()
         settings = optimizer.settings, optimizer.source
         if settings == self._settings:
             return
         if optimizer.max_feature_norm != self._norm:
             self._place()
-        self._step, self._plan = trainer.prepare(
-            self._chain, optimizer, self._records, self._steps, self._physical_rows
-        )
-        rate = optimizer.settings.sample_rate
-        self._padding = 1.0 - rate * self._records.size / self._plan.rows
-        trainer.check_start(self._chain, self._plan, optimizer.max_weight_norm)
+        self._trace()
+        self._trainer.check_start(self._chain, self._step.plan, optimizer.max_weight_norm)
         if not self._is_foreseen():
-            optimizer.begin(self._plan, left)
+            optimizer.begin(self._step, left)
         self._settings = settings
+
+    def _trace(self) -> None:
+        """Finds the step by the present settings, and its graph; one may serve again."""
+        trainer, optimizer, records = self._trainer, self._optimizer, self._records
+        settings, source, ring = optimizer.settings, optimizer.source, trainer.ring
+        network = self._chain.network.with_bias_bits(settings.bias_bits)
+        chain, rate = replace(self._chain, network=network), settings.sample_rate
+        rows = records.rows(rate, settings.overflow_probability / self._steps)
+        sampling = Sampling.of(records, rows, rate, source, self._physical_rows)
+        step = self._step = optimizer.step(
+            network, frac_bits=ring.frac_bits, rows=sampling.all_rows, expected=rate * records.size
+        )
+        fixed, store = replace(step, rule=step.rule.fixed), trainer.beside(chain, optimizer)
+        optimizer.check_goes_on(name for name in step.names if name not in store)
+        beside = tuple(variable for name in step.names for variable in store.of(name))
+        public = self._public = trainer.numbers(optimizer.public(step.rule))
+
+        def clipped(batch: Batch) -> Sums:
+            return fixed.clipped(ring, parameters_of(ring, chain), batch)
+
+        def finished(sums: Sums) -> None:
+            fixed.finish(ring, sums, source, store, [0, *public.read()])
+
+        drawn = id(records), tuple(rows), sampling.pieces, rate, own_of(source)
+        trainer.step = trainer.program(
+            ("step", *drawn, fixed.rule, beside, *facts_of(chain)),
+            lambda: sampling.program(ring.servers.devices, fixed.plan, clipped, finished),
+        )
 
     def _is_foreseen(self) -> bool:
         """Whether only the schedule has changed something, all of which was checked before."""
@@ -88,11 +116,12 @@ class Training:
     @property
     def padding(self) -> float:
         """Which part of a step's rows is beyond the expected sample."""
-        return self._padding
+        settings, plan = self._step.config, self._step.plan
+        return 1.0 - settings.sample_rate * self._records.size / plan.rows
 
     def charge(self, times: int) -> None:
         """Records what so many steps more cost the records, which are not made."""
-        self._optimizer.charge(self._plan, self._steps, times)
+        self._optimizer.charge(self._step, self._steps, times)
 
     def step(self, left: int) -> None:
         """Makes one of so many steps that are left.
@@ -102,6 +131,6 @@ class Training:
             GradientError: likewise.
         """
         self.prepare(left)
-        public = self._optimizer.public(self._plan)
-        self._optimizer.account(self._plan, self._steps)
-        self._step(public)
+        self._public.assign(self._optimizer.account(self._step, self._steps))
+        assert self._trainer.step is not None
+        self._trainer.step()

@@ -20,6 +20,8 @@ from tfe_ext.keras.layers.kinds import (
     inner_of,
     unsupported,
 )
+from tfe_ext.ring.private_tensors import variables_of
+from tfe_ext.ring.shares import Replicated
 
 from tf_encrypted.keras.layers import AveragePooling2D, Conv2D, Dense, Flatten
 
@@ -41,6 +43,11 @@ class Chain:
     def flat(self) -> list[Any]:
         """The kernels and biases that there are, in turn."""
         return [v for pair in self.variables for v in pair if v is not None]
+
+    @property
+    def held(self) -> list[Replicated]:
+        """What holds each of `flat` on the servers, as `tfe_ext.ring.variables` has it."""
+        return [variables_of(variable) for variable in self.flat]
 
     @property
     def trained(self) -> list[bool]:
