@@ -1,13 +1,11 @@
 """Batches of a script: drawn from every party's records, vouched for, or cut into pieces."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-import torch
 
 from crypten_ext.nn.plain_records import as_arrays
 from crypten_ext.nn.provenance import (
@@ -19,7 +17,7 @@ from crypten_ext.nn.provenance import (
     refusal,
 )
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
-from crypten_ext.ring.factors import Factor
+from crypten_ext.ring.factors import Factor, share_rows
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.randomness import SystemSource
@@ -35,14 +33,11 @@ from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.protocols.host import Batch
 from extensions.protocols.optimizer.sample import Sample, SampleFacts, vouched
-from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.rules import PART, POSITIVE, Between, Whole
 
 import crypten
-from crypten import communicator
 from crypten.mpc import MPCTensor
-from crypten.mpc.primitives import ArithmeticSharedTensor
 
 
 def poisson_batches(
@@ -123,27 +118,6 @@ def _batches(
 
 def _marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTensor]:
     return mark(x, Provenance(batch, "features")), mark(y, Provenance(batch, "targets"))
-
-
-def share_rows(rows: Sequence[int], own: Sequence[Integers]) -> list[torch.Tensor]:
-    """Returns shares of every party's rows, one after the other in rank order; local.
-
-    Args:
-        rows: public number of rows of each party.
-        own: this party's arrays, of so many rows each.
-
-    Guarantees:
-        Rows are uniform to all but their owner.
-    """
-    rank = communicator.get().get_rank()
-    start = sum(rows[:rank])
-    shares = []
-    for array in own:
-        shape = torch.Size((sum(rows), *array.shape[1:]))
-        share = ArithmeticSharedTensor.PRZS(shape).share
-        share[start : start + rows[rank]] += torch.from_numpy(np.asarray(array))
-        shares.append(share)
-    return shares
 
 
 def vouch_for(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 
 from crypten_ext.ring.exchange import OwnersRows, meanwhile
@@ -16,6 +17,7 @@ from crypten_ext.ring.opening import is_leader
 from extensions.ring.fixed_point import Integers
 
 from crypten import communicator
+from crypten.mpc.primitives import ArithmeticSharedTensor
 
 
 class LayerMasks(NamedTuple):
@@ -265,3 +267,24 @@ Operand = torch.Tensor | Factor
 def share_of(x: Operand) -> torch.Tensor:
     """Returns this party's share."""
     return x.share if isinstance(x, Factor) else x
+
+
+def share_rows(rows: Sequence[int], own: Sequence[Integers]) -> list[torch.Tensor]:
+    """Returns shares of every party's rows, one after the other in rank order; local.
+
+    Args:
+        rows: public number of rows of each party.
+        own: this party's arrays, of so many rows each.
+
+    Guarantees:
+        Rows are uniform to all but their owner.
+    """
+    rank = communicator.get().get_rank()
+    start = sum(rows[:rank])
+    shares = []
+    for array in own:
+        shape = torch.Size((sum(rows), *array.shape[1:]))
+        share = ArithmeticSharedTensor.PRZS(shape).share
+        share[start : start + rows[rank]] += torch.from_numpy(np.asarray(array))
+        shares.append(share)
+    return shares

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from crypten_ext.nn.recorded_step import RecordedStep
 from crypten_ext.ring.crypten_ring import check_same_bits, ring_of
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import exchange
@@ -55,7 +54,7 @@ class Checkpoints(ScriptCheckpoints):
     def __init__(
         self,
         model: Any,
-        optimizer: RecordedStep,
+        optimizer: Any,
         folder: str | Path,
         *,
         steps: int,
@@ -92,7 +91,8 @@ class Checkpoints(ScriptCheckpoints):
         return self._optimizer.source
 
     def _state(self) -> dict[str, Any]:
-        return self._optimizer.state_dict()
+        state: dict[str, Any] = self._optimizer.state_dict()
+        return state
 
     def _shares(self) -> Words:
         own = {name: p.share.numpy() for name, p in self._parameters.items()}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from crypten_ext.nn.batches import share_rows
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
+from crypten_ext.ring.factors import share_rows
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu, sigmoid

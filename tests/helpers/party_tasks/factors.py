@@ -6,12 +6,11 @@ import numpy as np
 import torch
 
 from crypten_ext.dealer import corrected_bytes
-from crypten_ext.nn.batches import share_rows
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import factors
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from crypten_ext.ring.factors import Factor
+from crypten_ext.ring.factors import Factor, share_rows
 from crypten_ext.ring.opening import open_sum
 from extensions.protocols.host import Carried
 from extensions.ring.fixed_point import Integers

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from crypten_ext import dealer
-from crypten_ext.nn.batches import share_rows
 from crypten_ext.processes.worker import Context
+from crypten_ext.ring.factors import share_rows
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.run.host import CrypTenHost
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
