@@ -17,28 +17,14 @@ fl` runs experiments from the shell.
 **Errors** are `PeaError`s: `ArgumentError` says what does not go together before anything is sent,
 `RoundError` that a round failed, and a client's training raises `UpdateError` to withdraw from one.
 
-**An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
-`server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
-A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, mostly as a generator:
+**Aggregators**: in `PlainAggregator` the server reads every update; `MaskedAggregator` hides all of
+them from it, for many clients on a `SparseGraph`; in `PaillierAggregator` it adds ciphertexts; with
+`ChainAggregator` clients hand on a masked sum, to those in lists such as `neighbours` makes, also
+without a server. `FixedPoint` says how updates become integers. ``leaks_to(Coalition(...),
+outcome)`` says who learns what.
 
-- `self.send(receiver, kind, name=value, ...)`: a message; arrays, integers, bytes, strings,
-  floats and lists of these have an encoding, each with a bound;
-- `Timer(name, at)`: calls `expire(name, at)`; the only way to wait for somebody who may be gone;
-- `Refusal(client, reason)`: the server leaves a client out, or a client withdraws; if it does, or
-  its machine raises an error, the server receives a message of kind "withdraw";
-- `Aggregate(mean, included)`: the server's result.
-
-The server raises `self.failure(reason)` where the round cannot go on. `FixedPoint` encodes an
-update with its weight into Z_2^32 or Z_2^64; an aggregator that has one as `fixed_point` has
-weights and updates checked by it. `leaks_to(coalition, outcome)` says whose sums a coalition
-computes, and the tests prove it on `outcome.transcript.view(coalition)`.
-
-`aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
-`InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
-before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
-`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts;
-with `ChainAggregator` clients hand on a masked sum, to those in lists such as `neighbours` makes,
-also without a server. `latency` has times by formula.
+`fl.protocols` has what an aggregator of one's own is made of, `fl.simulation` networks, drop-outs
+and times by formula.
 """
 
 import os
@@ -73,6 +59,8 @@ if TYPE_CHECKING:
     from extensions.errors import WorkerLostError as WorkerLostError
     from fl import leakage as leakage
     from fl import paillier as paillier
+    from fl import protocols as protocols
+    from fl import simulation as simulation
     from fl.chain import ChainAggregator as ChainAggregator
     from fl.chain import neighbours as neighbours
     from fl.clients import ClientRound as ClientRound
@@ -88,34 +76,8 @@ if TYPE_CHECKING:
     from fl.privacy.mechanism import Mechanism as Mechanism
     from fl.privacy.record_dp import RecordDP as RecordDP
     from fl.privacy.signds import SignDS as SignDS
-    from fl.round import latency as latency
-    from fl.round.aggregator import Aggregator as Aggregator
-    from fl.round.aggregator import Leaks as Leaks
-    from fl.round.aggregator import check_update as check_update
-    from fl.round.aggregator import inherent_leaks as inherent_leaks
-    from fl.round.machines import Aggregate as Aggregate
-    from fl.round.machines import Machine as Machine
-    from fl.round.machines import Output as Output
-    from fl.round.machines import Refusal as Refusal
-    from fl.round.machines import Round as Round
-    from fl.round.machines import Timer as Timer
-    from fl.round.machines import Vector as Vector
-    from fl.round.messages import SERVER as SERVER
-    from fl.round.messages import Message as Message
-    from fl.round.messages import Party as Party
-    from fl.round.messages import Value as Value
-    from fl.round.messages import party_name as party_name
-    from fl.round.network import DropOut as DropOut
-    from fl.round.network import Link as Link
-    from fl.round.network import Network as Network
     from fl.round.quantization import FixedPoint as FixedPoint
-    from fl.round.quantization import RingVector as RingVector
-    from fl.round.rounds import aggregate as aggregate
-    from fl.round.transport import InProcessTransport as InProcessTransport
     from fl.round.view import Coalition as Coalition
-    from fl.round.view import Outcome as Outcome
-    from fl.round.view import Sent as Sent
-    from fl.round.view import Transcript as Transcript
     from fl.training import models as models
     from fl.training.callbacks.table import CSVWriter as CSVWriter
     from fl.training.callbacks.tensorboard import TensorBoardWriter as TensorBoardWriter
@@ -142,7 +104,7 @@ else:
             "UpdateError",
             "WorkerLostError",
         ),
-        "fl": ("leakage", "paillier"),
+        "fl": ("leakage", "paillier", "protocols", "simulation"),
         "fl.chain": ("ChainAggregator", "neighbours"),
         "fl.clients": ("ClientRound",),
         "fl.masked": ("MaskedAggregator", "SparseGraph"),
@@ -156,23 +118,8 @@ else:
         "fl.privacy.mechanism": ("Mechanism",),
         "fl.privacy.record_dp": ("RecordDP",),
         "fl.privacy.signds": ("SignDS",),
-        "fl.round": ("latency",),
-        "fl.round.aggregator": ("Aggregator", "Leaks", "check_update", "inherent_leaks"),
-        "fl.round.machines": (
-            "Aggregate",
-            "Machine",
-            "Output",
-            "Refusal",
-            "Round",
-            "Timer",
-            "Vector",
-        ),
-        "fl.round.messages": ("SERVER", "Message", "Party", "Value", "party_name"),
-        "fl.round.network": ("DropOut", "Link", "Network"),
-        "fl.round.quantization": ("FixedPoint", "RingVector"),
-        "fl.round.rounds": ("aggregate",),
-        "fl.round.transport": ("InProcessTransport",),
-        "fl.round.view": ("Coalition", "Outcome", "Sent", "Transcript"),
+        "fl.round.quantization": ("FixedPoint",),
+        "fl.round.view": ("Coalition",),
         "fl.training": ("models",),
         "fl.training.callbacks.table": ("CSVWriter",),
         "fl.training.callbacks.tensorboard": ("TensorBoardWriter",),

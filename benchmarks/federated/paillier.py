@@ -17,6 +17,7 @@ from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.owners.data import load_raw
 from fl import paillier
+from fl.protocols import Vector
 
 KEY_BITS = (1024, 2048, 3072)
 PLAINTEXT_BITS = (10, 100, 1000)
@@ -86,7 +87,7 @@ def operation_rows(private: paillier.PrivateKey, times: int) -> list[dict[str, A
     return rows
 
 
-def cnn_updates(clients: Iterable[int]) -> dict[int, fl.Vector]:
+def cnn_updates(clients: Iterable[int]) -> dict[int, Vector]:
     """Returns updates of the size of the CNN, as small as one round of training makes them."""
     size = sum(p.numel() for p in fl.models.cnn_mnist().parameters())
     draws = np.random.default_rng(0)
@@ -108,7 +109,7 @@ def packed_row(private: paillier.PrivateKey) -> dict[str, Any]:
     packing = paillier.Packing.of_round(n.bit_length(), fixed_point, [1] * CLIENTS)
     of_table, short = seconds(lambda: paillier.ShortRandomness(public))
 
-    def encrypt(update: fl.Vector) -> list[int]:
+    def encrypt(update: Vector) -> list[int]:
         values = fixed_point.encode(update).view(np.int64)
         return [short.encrypt(plaintext) for plaintext in packing.pack(values, n)]
 
@@ -123,7 +124,7 @@ def packed_row(private: paillier.PrivateKey) -> dict[str, Any]:
 
     of_addition, total = seconds(add)
 
-    def decrypt() -> fl.Vector:
+    def decrypt() -> Vector:
         plaintexts = [paillier.decrypt(private, ciphertext) for ciphertext in total]
         signed = packing.unpack(plaintexts, updates[0].size, n)
         return fixed_point.decode(signed.astype(fixed_point.dtype), CLIENTS)
@@ -151,7 +152,7 @@ def phe_row(private: paillier.PrivateKey, values: int) -> dict[str, Any]:
     size = updates[0].size
     share = size / values
 
-    def encrypt(update: fl.Vector) -> list[Any]:
+    def encrypt(update: Vector) -> list[Any]:
         return [public.encrypt(value) for value in update[:values].tolist()]
 
     of_encryption, first = seconds(lambda: encrypt(updates[0]))

@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-import fl
+from fl.protocols import Machine, Message, Output
 
 Made = TypeVar("Made")
 
 
-class Timed(fl.Machine):
+class Timed(Machine):
     """A party whose processor time is measured.
 
     Args:
@@ -19,12 +19,12 @@ class Timed(fl.Machine):
         seconds: of processor time that its part has taken.
     """
 
-    def __init__(self, inner: fl.Machine) -> None:
+    def __init__(self, inner: Machine) -> None:
         super().__init__(inner.round, inner.party)
         self.inner = inner
         self.seconds = 0.0
 
-    def _timed(self, outputs: Iterable[fl.Output]) -> Iterator[fl.Output]:
+    def _timed(self, outputs: Iterable[Output]) -> Iterator[Output]:
         """Yields the outputs; what is done between two of them counts, what others do does not."""
         began = time.process_time()
         for output in outputs:
@@ -33,14 +33,14 @@ class Timed(fl.Machine):
             began = time.process_time()
         self.seconds += time.process_time() - began
 
-    def start(self, now: float) -> Iterator[fl.Output]:
+    def start(self, now: float) -> Iterator[Output]:
         """Yields what the party does of its own accord."""
         yield from self._timed(self.inner.start(now))
 
-    def receive(self, message: fl.Message, now: float) -> Iterator[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterator[Output]:
         """Yields what follows from a message."""
         yield from self._timed(self.inner.receive(message, now))
 
-    def expire(self, timer: str, now: float) -> Iterator[fl.Output]:
+    def expire(self, timer: str, now: float) -> Iterator[Output]:
         """Yields what follows from a timer."""
         yield from self._timed(self.inner.expire(timer, now))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import fl
+from fl.protocols import SERVER, Aggregator, Machine, Message, Output, Party, Round, Timer
+from fl.simulation import InProcessTransport, Network
 
 PATIENCE = 1e6
 """Seconds of the virtual clock after which parties would be taken for lost."""
@@ -25,12 +27,12 @@ class Scheme:
     """
 
     title: str
-    make: Callable[[], fl.Aggregator]
+    make: Callable[[], Aggregator]
     in_turn: bool = False
     most: int = 10**6
 
 
-def _chain(point: fl.FixedPoint | None = None, chains: int = 1, edges: int = 0) -> fl.Aggregator:
+def _chain(point: fl.FixedPoint | None = None, chains: int = 1, edges: int = 0) -> Aggregator:
     return fl.ChainAggregator(
         point, chains=chains, edges=edges, time_limit=PATIENCE, timeout=PATIENCE
     )
@@ -51,7 +53,7 @@ SCHEMES = (
 )
 
 
-class Trained(fl.Machine):
+class Trained(Machine):
     """A party that does nothing until its training ends; messages are kept until then.
 
     Args:
@@ -59,24 +61,24 @@ class Trained(fl.Machine):
         seconds: of its training.
     """
 
-    def __init__(self, inner: fl.Machine, seconds: float) -> None:
+    def __init__(self, inner: Machine, seconds: float) -> None:
         super().__init__(inner.round, inner.party)
         self._inner = inner
         self._seconds = seconds
-        self._early: list[fl.Message] | None = []
+        self._early: list[Message] | None = []
 
-    def start(self, now: float) -> Iterable[fl.Output]:
+    def start(self, now: float) -> Iterable[Output]:
         """Yields the end of training to wait for."""
-        yield fl.Timer("trained", now + self._seconds)
+        yield Timer("trained", now + self._seconds)
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields what the protocol does with the message, once trained."""
         if self._early is not None:
             self._early.append(message)
         else:
             yield from self._inner.receive(message, now)
 
-    def expire(self, timer: str, now: float) -> Iterable[fl.Output]:
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
         """Yields what the protocol does, with all that came before."""
         if self._early is None:
             yield from self._inner.expire(timer, now)
@@ -102,9 +104,7 @@ class Latency:
     cpu: float
 
 
-def measure(
-    scheme: Scheme, network: fl.Network, training: Mapping[int, float], size: int
-) -> Latency:
+def measure(scheme: Scheme, network: Network, training: Mapping[int, float], size: int) -> Latency:
     """Returns the latency of one aggregation.
 
     Args:
@@ -114,7 +114,7 @@ def measure(
         size: number of values of an update.
     """
     began = time.process_time()
-    outcome = fl.InProcessTransport(network).run(machines_of(scheme, training, size))
+    outcome = InProcessTransport(network).run(machines_of(scheme, training, size))
     cpu = time.process_time() - began
     return Latency(
         measured=outcome.seconds,
@@ -123,14 +123,12 @@ def measure(
     )
 
 
-def machines_of(
-    scheme: Scheme, training: Mapping[int, float], size: int
-) -> dict[fl.Party, fl.Machine]:
+def machines_of(scheme: Scheme, training: Mapping[int, float], size: int) -> dict[Party, Machine]:
     """Returns all parties of one aggregation, whose clients train first."""
     aggregator = scheme.make()
-    round = fl.Round(number=1, size=size, weights=dict.fromkeys(training, 1))
+    round = Round(number=1, size=size, weights=dict.fromkeys(training, 1))
     update = np.random.default_rng(0).uniform(-1.0, 1.0, size)
-    machines: dict[fl.Party, fl.Machine] = {fl.SERVER: aggregator.server(round)}
+    machines: dict[Party, Machine] = {SERVER: aggregator.server(round)}
     machines |= aggregator.others(round)
     for client, seconds in training.items():
         machines[client] = Trained(aggregator.client(round, client, update), seconds)

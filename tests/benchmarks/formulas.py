@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
-import fl
+from fl.protocols import SERVER, Party, Transcript
 from fl.round.latency import chain_seconds, chains_seconds, star_seconds, transfer_seconds
+from fl.simulation import Network
 
-Way = tuple[fl.Party, fl.Party]
+Way = tuple[Party, Party]
 
 
 class Formulas:
@@ -26,8 +27,8 @@ class Formulas:
 
     def __init__(
         self,
-        network: fl.Network,
-        transcript: fl.Transcript,
+        network: Network,
+        transcript: Transcript,
         training: Mapping[int, float],
         payload: int,
     ) -> None:
@@ -35,7 +36,7 @@ class Formulas:
         self._training = training
         self._payload = payload
         self._bytes: Counter[Way] = Counter()
-        self._chains: defaultdict[fl.Party, list[list[int]]] = defaultdict(list)
+        self._chains: defaultdict[Party, list[list[int]]] = defaultdict(list)
         for entry in transcript:
             message = entry.message
             self._bytes[message.sender, message.receiver] += entry.size
@@ -53,31 +54,31 @@ class Formulas:
             found = [self._collected(party, chains) for party, chains in self._chains.items()]
             formula, words = zip(*found, strict=True)
             return max(formula), max(words)
-        ways = [(client, fl.SERVER) for client in self._training]
+        ways = [(client, SERVER) for client in self._training]
         uploads = [(self._network.link(*way), self._payload) for way in ways]
         return star_seconds(uploads, list(self._training.values())), max(map(self._words, ways))
 
-    def _collected(self, collector: fl.Party, chains: list[list[int]]) -> tuple[float, float]:
+    def _collected(self, collector: Party, chains: list[list[int]]) -> tuple[float, float]:
         times, words = [], []
         for users in chains:
-            ways = list(pairwise([fl.SERVER, *users, collector]))
+            ways = list(pairwise([SERVER, *users, collector]))
             hops = [(self._network.link(*way), self._payload) for way in ways]
             times.append(chain_seconds(hops, [self._training[client] for client in users]))
             keys = max(self._arrival(party) for party in (*users[1:], collector))
             late = max(0.0, keys - transfer_seconds(hops[0]))
             words.append(sum(map(self._words, ways)) + late)
-        if collector == fl.SERVER:
+        if collector == SERVER:
             return chains_seconds(times), max(words)
-        up, down = (collector, fl.SERVER), (fl.SERVER, collector)
+        up, down = (collector, SERVER), (SERVER, collector)
         there, back = self._network.link(*up), self._network.link(*down)
         question = self._bytes[down] / back.bandwidth
         exchange = self._words(up) + there.delay + question + back.delay
         return chains_seconds(times, (there, self._payload)), max(words) + exchange
 
-    def _arrival(self, party: fl.Party) -> float:
+    def _arrival(self, party: Party) -> float:
         """When a party that gets no token from the server has its keys; 0 for the server."""
-        way = (fl.SERVER, party)
-        if party == fl.SERVER:
+        way = (SERVER, party)
+        if party == SERVER:
             return 0.0
         return transfer_seconds((self._network.link(*way), self._bytes[way]))
 

@@ -30,7 +30,9 @@ from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.schemes import SCHEMES, Scheme, machines_of
 from extensions.owners.data.mnist import MNIST_FILES
+from fl.protocols import SERVER, Round
 from fl.round.latency import star_seconds
+from fl.simulation import InProcessTransport, Link, Network
 from tests.benchmarks.formulas import Formulas
 from tests.extensions.owners.test_data_files import idx
 from tests.helpers.refused import refused
@@ -121,7 +123,7 @@ def test_seeded_noise_has_the_law_of_local_dp():
     size, how = 20_000, {"epsilon": 8.0, "clip": 0.5}
     seeded = QuickLocalDP(noise="laplace", seed=3, **how)
     exact = fl.LocalDP(noise="laplace", **how)
-    round = fl.Round(number=2, size=size, weights={4: 1, 5: 1})
+    round = Round(number=2, size=size, weights={4: 1, 5: 1})
     zero = np.zeros(size)
     noise, other = (seeded.client(zero, round, client) for client in (4, 5))
     law = stats.laplace(scale=2 * 0.5 / 8)
@@ -147,7 +149,7 @@ def test_published_noise_has_the_scale_of_their_code_and_spares_biases():
     ends = np.cumsum(sizes)
     how = {"rounds": 40, "local_epochs": 5, "seed": 2}
     loose, tight = (PublishedLaplace(model, epsilon=epsilon, **how) for epsilon in (8.0, 1.0))
-    round = fl.Round(number=3, size=ends[-1], weights={1: 1, 2: 1})
+    round = Round(number=3, size=ends[-1], weights={1: 1, 2: 1})
     weights = np.random.default_rng(1).normal(0.0, 0.1, ends[-1])
     layers = np.split(weights, ends[:-1])
     for mechanism, epsilon in ((loose, 8.0), (tight, 1.0)):
@@ -250,15 +252,15 @@ def test_a_part_or_a_device_that_does_not_exist_is_refused(results, name, value,
 # Latency.
 
 
-def uneven(clients: int) -> fl.Network:
+def uneven(clients: int) -> Network:
     """Returns links each of which has a delay and a rate of its own."""
     draws = np.random.default_rng(clients)
-    pairs = itertools.permutations([*range(clients), fl.SERVER, -2, -3], 2)
+    pairs = itertools.permutations([*range(clients), SERVER, -2, -3], 2)
     links = {
-        pair: fl.Link(delay=draws.uniform(0.01, 0.1), bandwidth=draws.uniform(1e4, 1e6))
+        pair: Link(delay=draws.uniform(0.01, 0.1), bandwidth=draws.uniform(1e4, 1e6))
         for pair in pairs
     }
-    return fl.Network(links=links)
+    return Network(links=links)
 
 
 OF_FORMULAS = [scheme for scheme in SCHEMES if scheme.title not in ("masked", "Paillier")]
@@ -267,10 +269,10 @@ SHORT = ("plain", "one chain, 32 bits")
 
 
 def beside_the_formula(
-    scheme: Scheme, network: fl.Network, training: dict[int, float], size: int
+    scheme: Scheme, network: Network, training: dict[int, float], size: int
 ) -> tuple[float, float, float]:
     """Returns seconds as they were, by the formula, and of all else that is on the way."""
-    outcome = fl.InProcessTransport(network).run(machines_of(scheme, training, size))
+    outcome = InProcessTransport(network).run(machines_of(scheme, training, size))
     payload = size * (4 if scheme.title in SHORT else 8)
     formula, words = Formulas(network, outcome.transcript, training, payload).seconds()
     return outcome.seconds, formula, words
@@ -293,7 +295,10 @@ def test_all_that_a_chain_takes_beyond_the_formula_is_its_words():
     """All have trained before, and keys come before tokens: then each byte on the way counts."""
     chain = next(scheme for scheme in SCHEMES if scheme.title == "one chain")
     training = dict.fromkeys(range(9), 0.0)
-    slow = fl.Network(server=fl.Link(delay=0.02, bandwidth=1e5), peers=fl.Link(bandwidth=5e4))
+    slow = Network(
+        server=Link(delay=0.02, bandwidth=1e5),
+        peers=Link(bandwidth=5e4),
+    )
     measured, formula, words = beside_the_formula(chain, slow, training, 500)
     assert measured == pytest.approx(formula + words, rel=1e-12)
     assert words > 0.01 * formula

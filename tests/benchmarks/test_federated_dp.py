@@ -21,6 +21,7 @@ from benchmarks.federated.privacy.dp import STARTS
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.privacy.signds import Sign
 from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
+from fl.protocols import Round, aggregate
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, variance_p_value
 
@@ -153,7 +154,7 @@ def test_quick_noise_has_the_law_of_local_dp():
     size = 10_000
     update = np.zeros(size)
     update[0] = 3.0
-    noise = quick.client(update, fl.Round(number=1, size=size, weights={0: 1}), 0)
+    noise = quick.client(update, Round(number=1, size=size, weights={0: 1}), 0)
     noise[0] -= 0.5
     assert variance_p_value(noise, quick.scale**2) > ALARM
     assert variance_p_value(noise, (0.9 * quick.scale) ** 2) < ALARM
@@ -207,7 +208,7 @@ def test_sizes_have_both_mechanisms_at_both_epsilons(run, monkeypatch):
 def test_signs_that_are_not_private_are_all_of_the_top():
     setting = Sign(clients=1, sign_k=0.1, sign_dim_out=20, sign_global_lr=0.5, private=False)
     update = np.random.default_rng(0).normal(size=1000)
-    sent = setting.mechanism().client(update, fl.Round(number=1, size=1000, weights={0: 1}), 0)
+    sent = setting.mechanism().client(update, Round(number=1, size=1000, weights={0: 1}), 0)
     (selected,) = np.nonzero(sent)
     assert len(selected) == 20
     (value,) = set(sent[selected])
@@ -221,10 +222,10 @@ AGGREGATORS = [fl.PlainAggregator, fl.MaskedAggregator, fl.ChainAggregator, fl.P
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_bytes_are_those_of_places_and_values_or_of_a_whole_row(aggregator):
     size, mechanism = 300, fl.SignDS()
-    round = fl.Round(number=1, size=size, weights=dict.fromkeys(range(10), 1))
+    round = Round(number=1, size=size, weights=dict.fromkeys(range(10), 1))
     draws = np.random.default_rng(0)
     updates = {k: mechanism.client(draws.normal(size=size), round, k) for k in round.clients}
-    transcript = fl.aggregate(aggregator(), updates).transcript
+    transcript = aggregate(aggregator(), updates).transcript
     sent = sum(transcript.bytes(sender=client) for client in round.clients) / 10
     sparse = aggregator is fl.PlainAggregator
     least = 8 * mechanism.selection(size).selected if sparse else 2 * size

@@ -12,8 +12,10 @@ from scipy import stats
 import fl
 from extensions.errors import RoundError
 from fl.chain.token import Token, uniform
+from fl.protocols import SERVER, Machine, Message, Outcome, Output, Round, Vector, aggregate
 from fl.round.determined import determined_sums
 from fl.round.latency import chain_seconds, chains_seconds, star_seconds, transfer_seconds
+from fl.simulation import DropOut, InProcessTransport, Link, Network
 from fl.training.weights import get_weights
 from tests.helpers.refused import refused
 
@@ -22,18 +24,18 @@ FINE = fl.FixedPoint(frac_bits=50, clip=8.0)
 EDGE = -2
 
 
-def updates(clients: int, size: int = 4) -> dict[int, fl.Vector]:
+def updates(clients: int, size: int = 4) -> dict[int, Vector]:
     draws = np.random.default_rng(clients).uniform(-1, 1, size=(clients, size))
     return dict(enumerate(draws))
 
 
-def run(aggregator: fl.ChainAggregator, given: dict[int, fl.Vector], **how: object) -> fl.Outcome:
+def run(aggregator: fl.ChainAggregator, given: dict[int, Vector], **how: object) -> Outcome:
     weights = {client: client + 1 for client in given}
-    carrier = fl.InProcessTransport(**how)  # type: ignore[arg-type]
-    return fl.aggregate(aggregator, given, weights, transport=carrier)
+    carrier = InProcessTransport(**how)  # type: ignore[arg-type]
+    return aggregate(aggregator, given, weights, transport=carrier)
 
 
-def expect_exact(outcome: fl.Outcome, given: dict[int, fl.Vector], point: fl.FixedPoint) -> None:
+def expect_exact(outcome: Outcome, given: dict[int, Vector], point: fl.FixedPoint) -> None:
     """Asserts that the mean is, bit for bit, that of the included clients, each counted once."""
     rows = [point.encode(given[client], client + 1) for client in outcome.included]
     total = np.sum(rows, axis=0, dtype=point.dtype)
@@ -41,7 +43,7 @@ def expect_exact(outcome: fl.Outcome, given: dict[int, fl.Vector], point: fl.Fix
     np.testing.assert_array_equal(outcome.aggregate.mean, point.decode(total, weight))
 
 
-def path(outcome: fl.Outcome, chain: int = 0) -> list[int]:
+def path(outcome: Outcome, chain: int = 0) -> list[int]:
     """Returns the clients of a chain in their order, by the sum that was returned."""
     sums = [entry.message for entry in outcome.transcript if entry.message.kind == "sum"]
     (users,) = [sent.body["users"].tolist() for sent in sums if sent.body["chain"] == chain]  # type: ignore[union-attr]
@@ -112,12 +114,12 @@ def test_what_one_client_sees_is_uniform_whatever_the_updates(bits):
 
 def test_masks_of_chains_rounds_and_attempts_differ():
     given = updates(6, 8)
-    drops = [fl.DropOut(k, "token") for k in range(2)]
+    drops = [DropOut(k, "token") for k in range(2)]
     aggregator = fl.ChainAggregator(chains=2)
     masks = []
     for how in ({}, {}, {"drop_outs": drops}):
         for entry in run(aggregator, given, **how).transcript:
-            if entry.message.kind == "token" and entry.message.sender == fl.SERVER:
+            if entry.message.kind == "token" and entry.message.sender == SERVER:
                 masks.append(entry.message.body["values"].tobytes())  # type: ignore[union-attr]
     assert len(masks) >= 6
     assert len(set(masks)) == len(masks)
@@ -156,7 +158,7 @@ def test_client_without_neighbours_is_left_out_and_another_begins():
 
 @pytest.mark.parametrize(("limit", "members"), [(0.5, 2), (1.0, 2), (1.1, 3), (2.5, 4), (9.0, 5)])
 def test_holder_returns_the_token_when_time_is_up_but_never_alone(limit, members):
-    network = fl.Network(peers=fl.Link(delay=1.0))
+    network = Network(peers=Link(delay=1.0))
     given = updates(5)
     outcome = run(fl.ChainAggregator(FINE, time_limit=limit), given, network=network)
     assert len(outcome.included) == members
@@ -192,10 +194,10 @@ def test_round_that_could_overflow_is_refused():
 @pytest.mark.parametrize("kind", ["token", "passed", "sum"])
 @pytest.mark.parametrize(("chains", "edges"), [(1, 0), (2, 1)])
 def test_sum_is_exact_for_those_included_whoever_drops_out(chains, edges, kind, when):
-    network = fl.Network(server=fl.Link(delay=0.1), peers=fl.Link(delay=0.3))
+    network = Network(server=Link(delay=0.1), peers=Link(delay=0.3))
     given = updates(7)
     for gone in [(0,), (1, 4), (2, 3, 6)]:
-        drops = [fl.DropOut(client, kind, when) for client in gone]
+        drops = [DropOut(client, kind, when) for client in gone]
         aggregator = fl.ChainAggregator(FINE, chains=chains, edges=edges, timeout=2.0)
         outcome = run(aggregator, given, network=network, drop_outs=drops)
         expect_exact(outcome, given, FINE)
@@ -214,9 +216,12 @@ def test_sum_is_exact_for_those_included_whoever_drops_out(chains, edges, kind, 
 def test_token_goes_back_past_all_who_are_gone_at_once():
     """Clients that hand the token on and then vanish cannot reissue it."""
     given = updates(6)
-    gone = {k: fl.DropOut(k, "passed", "after") for k in range(5)}
+    gone = {k: DropOut(k, "passed", "after") for k in range(5)}
     for last in range(1, 4):
-        drops = [gone[k] for k in range(last)] + [fl.DropOut(5, "token"), fl.DropOut(5, "sum")]
+        drops = [gone[k] for k in range(last)] + [
+            DropOut(5, "token"),
+            DropOut(5, "sum"),
+        ]
         outcome = run(fl.ChainAggregator(FINE, timeout=1.0), given, drop_outs=drops)
         assert 5 not in outcome.included
         assert set(range(last, 5)) <= set(outcome.included)
@@ -224,7 +229,7 @@ def test_token_goes_back_past_all_who_are_gone_at_once():
 
 
 def test_too_few_clients_fail_the_round_and_name_the_lost():
-    drops = [fl.DropOut(k, "token") for k in (0, 1, 2)] + [fl.DropOut(k, "sum") for k in (0, 1, 2)]
+    drops = [DropOut(k, "token") for k in (0, 1, 2)] + [DropOut(k, "sum") for k in (0, 1, 2)]
     with pytest.raises(RoundError, match="at least two clients.*client 0: no report of the token"):
         run(fl.ChainAggregator(timeout=1.0), updates(4), drop_outs=drops)
 
@@ -232,7 +237,7 @@ def test_too_few_clients_fail_the_round_and_name_the_lost():
 @pytest.mark.parametrize("kind", ["held", "merged"])
 def test_lost_edge_node_costs_its_own_chains_alone(kind):
     given = updates(8)
-    drops = [fl.DropOut(EDGE, kind)]
+    drops = [DropOut(EDGE, kind)]
     with pytest.raises(RoundError, match="no chain returned"):
         run(fl.ChainAggregator(chains=2, edges=1), given, drop_outs=drops)
     outcome = run(fl.ChainAggregator(FINE, chains=4, edges=2), given, drop_outs=drops)
@@ -241,13 +246,13 @@ def test_lost_edge_node_costs_its_own_chains_alone(kind):
     assert {refusal.client for refusal in outcome.refusals} == set(given) - set(outcome.included)
 
 
-def slow_link(given: dict[int, fl.Vector]) -> fl.Outcome:
+def slow_link(given: dict[int, Vector]) -> Outcome:
     """Returns a round in which what client 0 sends is late, so that it is taken for lost.
 
     Its token reaches the next client before the server's word that it is, and goes on from there.
     """
-    links = {(0, other): fl.Link(delay=2.45) for other in (fl.SERVER, *given)}
-    network = fl.Network(server=fl.Link(delay=0.5), peers=fl.Link(delay=0.1), links=links)
+    links = {(0, other): Link(delay=2.45) for other in (SERVER, *given)}
+    network = Network(server=Link(delay=0.5), peers=Link(delay=0.1), links=links)
     return run(fl.ChainAggregator(FINE, timeout=2.0), given, network=network)
 
 
@@ -263,40 +268,45 @@ def test_late_token_of_a_client_taken_for_lost_counts_nothing():
 def test_reissued_token_waits_for_the_word_of_its_attempt():
     """The server's word reaches client 3 after the token: nobody is blamed for that."""
     given = updates(5)
-    links = {(fl.SERVER, 3): fl.Link(delay=1.5)}
-    network = fl.Network(server=fl.Link(delay=0.1), peers=fl.Link(delay=0.1), links=links)
+    links = {(SERVER, 3): Link(delay=1.5)}
+    network = Network(server=Link(delay=0.1), peers=Link(delay=0.1), links=links)
     early = 0
     while early < 2:
-        drops = [fl.DropOut(0, "token"), fl.DropOut(0, "sum")]
+        drops = [DropOut(0, "token"), DropOut(0, "sum")]
         aggregator = fl.ChainAggregator(FINE, timeout=4.0)
         outcome = run(aggregator, given, network=network, drop_outs=drops)
         assert outcome.included == (1, 2, 3, 4)
         assert [refusal.client for refusal in outcome.refusals] == [0]
         expect_exact(outcome, given, FINE)
-        early += len(outcome.transcript.received(fl.SERVER, "refused"))
+        early += len(outcome.transcript.received(SERVER, "refused"))
 
 
 # Forgeries.
 
 
-class Rogue(fl.Machine):
+class Rogue(Machine):
     """A client that follows the protocol and sends more besides, once it has sent its token."""
 
-    def __init__(self, inner: fl.Machine, extra: Callable[[fl.Machine, fl.Message], list]) -> None:
+    def __init__(
+        self,
+        inner: Machine,
+        extra: Callable[[Machine, Message], list],
+    ) -> None:
         super().__init__(inner.round, inner.party)
         self.inner, self.extra = inner, extra
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         for output in self.inner.receive(message, now):
-            if isinstance(output, fl.Message) and output.kind in ("token", "sum"):
+            if isinstance(output, Message) and output.kind in ("token", "sum"):
                 yield from self.extra(self.inner, output)
             else:
                 yield output
 
 
 def run_rogue(
-    given: dict[int, fl.Vector], extra: Callable[[fl.Machine, fl.Message], list]
-) -> fl.Outcome:
+    given: dict[int, Vector],
+    extra: Callable[[Machine, Message], list],
+) -> Outcome:
     """Returns a round in which client 1 is a rogue, and among the first three of its chain."""
     outcome = run_rogue_once(given, extra)
     (token,) = outcome.transcript.received(1, "token")
@@ -305,21 +315,22 @@ def run_rogue(
 
 
 def run_rogue_once(
-    given: dict[int, fl.Vector], extra: Callable[[fl.Machine, fl.Message], list]
-) -> fl.Outcome:
+    given: dict[int, Vector],
+    extra: Callable[[Machine, Message], list],
+) -> Outcome:
     aggregator = fl.ChainAggregator(FINE, timeout=1.0)
-    round = fl.Round(number=2, size=4, weights={client: client + 1 for client in given})
+    round = Round(number=2, size=4, weights={client: client + 1 for client in given})
     machines = {client: aggregator.client(round, client, given[client]) for client in given}
     machines[1] = Rogue(machines[1], extra)
-    machines[fl.SERVER] = aggregator.server(round)
-    network = fl.Network(peers=fl.Link(delay=0.1))
-    return fl.InProcessTransport(network).run(machines)
+    machines[SERVER] = aggregator.server(round)
+    network = Network(peers=Link(delay=0.1))
+    return InProcessTransport(network).run(machines)
 
 
 def test_token_for_one_client_is_refused_by_another_and_its_sender_named():
     given = updates(5)
 
-    def misdirect(inner: fl.Machine, sent: fl.Message) -> list:
+    def misdirect(inner: Machine, sent: Message) -> list:
         return [sent, *(replace(sent, receiver=k) for k in (0, 2, 3, 4) if k != sent.receiver)]
 
     for _ in range(4):
@@ -365,13 +376,13 @@ def test_token_sent_twice_counts_once_and_its_sender_is_named():
 
 def test_token_of_another_round_is_refused_and_its_sender_named():
     given = updates(5)
-    old: dict[int, fl.Message] = {}
+    old: dict[int, Message] = {}
     while len(old) < 4:
         for entry in run(fl.ChainAggregator(FINE), given).transcript:
             if (entry.message.sender, entry.message.kind) == (1, "token"):
                 old[entry.message.receiver] = entry.message
 
-    def replay(inner: fl.Machine, sent: fl.Message) -> list:
+    def replay(inner: Machine, sent: Message) -> list:
         to = sent.receiver if sent.receiver in old else 0
         return [sent, old[to], replace(old[to], round=2)]
 
@@ -386,13 +397,13 @@ def test_token_given_to_two_clients_makes_one_sum_and_its_sender_is_named():
     """The rogue has the keys of its links: both tokens have good tags."""
     given = updates(6)
 
-    def fork(inner: fl.Machine, sent: fl.Message) -> list:
+    def fork(inner: Machine, sent: Message) -> list:
         token = Token(**{n: v for n, v in sent.body.items() if n != "tag"} | {"users": users(sent)})
         others = [k for k in given if k not in (*token.users, sent.receiver)]
         keys = inner._sending  # type: ignore[attr-defined]
         return [sent, *(token.message(inner, k, "token", keys[k]) for k in others)]
 
-    def users(sent: fl.Message) -> tuple[int, ...]:
+    def users(sent: Message) -> tuple[int, ...]:
         return tuple(sent.body["users"].tolist())  # type: ignore[union-attr]
 
     for _ in range(4):
@@ -404,8 +415,8 @@ def test_token_given_to_two_clients_makes_one_sum_and_its_sender_is_named():
 def test_what_is_no_message_of_the_protocol_is_refused_by_name():
     given = updates(5)
 
-    def babble(inner: fl.Machine, sent: fl.Message) -> list:
-        return [sent, inner.send(fl.SERVER, "nonsense"), inner.send(0, "nonsense")]
+    def babble(inner: Machine, sent: Message) -> list:
+        return [sent, inner.send(SERVER, "nonsense"), inner.send(0, "nonsense")]
 
     outcome = run_rogue(given, babble)
     assert [refusal.client for refusal in outcome.refusals] == [1]
@@ -416,7 +427,7 @@ def test_what_is_no_message_of_the_protocol_is_refused_by_name():
 
 
 def brute_force(
-    outcome: fl.Outcome, coalition: fl.Coalition, given: dict[int, fl.Vector]
+    outcome: Outcome, coalition: fl.Coalition, given: dict[int, Vector]
 ) -> frozenset[frozenset[int]]:
     """Returns the smallest sets of clients whose sums the coalition can add up, by trying all.
 
@@ -457,25 +468,25 @@ def coalitions(
     clients: Iterable[int], others: Iterable[int] = (), *, most: int = 5
 ) -> Iterable[fl.Coalition]:
     """Yields all coalitions of at most so many clients, with and without other parties."""
-    everybody = [*clients, fl.SERVER, *others]
+    everybody = [*clients, SERVER, *others]
     for count in range(len(everybody) + 1):
         for members in itertools.combinations(everybody, count):
             if sum(k >= 0 for k in members) > most:
                 continue
             yield fl.Coalition(
                 [k for k in members if k >= 0],
-                server=fl.SERVER in members,
-                others=[k for k in members if k < fl.SERVER],
+                server=SERVER in members,
+                others=[k for k in members if k < SERVER],
             )
 
 
-def lost_holder(given: dict[int, fl.Vector]) -> fl.Outcome:
+def lost_holder(given: dict[int, Vector]) -> Outcome:
     """Returns a round in which clients 2 and 3 had the token and vanished with it."""
-    drops = [fl.DropOut(k, kind) for k in (2, 3) for kind in ("token", "sum")]
+    drops = [DropOut(k, kind) for k in (2, 3) for kind in ("token", "sum")]
     return run(fl.ChainAggregator(FINE, timeout=1.0), given, drop_outs=drops)
 
 
-def late_holder(given: dict[int, fl.Vector], kind: str = "token") -> fl.Outcome:
+def late_holder(given: dict[int, Vector], kind: str = "token") -> Outcome:
     """Returns a round in which what client 0 sent, not the first, was reissued by another."""
     while True:
         outcome = slow_link(given)
@@ -484,7 +495,7 @@ def late_holder(given: dict[int, fl.Vector], kind: str = "token") -> fl.Outcome:
             return outcome
 
 
-def late_sum(given: dict[int, fl.Vector]) -> fl.Outcome:
+def late_sum(given: dict[int, Vector]) -> Outcome:
     """Returns a round in which the last client was taken for lost before its sum came."""
     return late_holder(given, "sum")
 
@@ -536,7 +547,7 @@ def test_neighbours_on_the_chain_recover_the_update_between_them():
     outcome = run(aggregator, given)
     order = path(outcome)
     values = [outcome.transcript.received(k, "token")[0].body["values"] for k in order]
-    values.append(outcome.transcript.received(fl.SERVER, "sum")[0].body["values"])
+    values.append(outcome.transcript.received(SERVER, "sum")[0].body["values"])
     own = [FINE.encode(given[k], k + 1) for k in order]
     for i in range(1, 5):
         coalition = fl.Coalition([order[i - 1], order[i + 1]])
@@ -576,24 +587,24 @@ def test_determined_sums_are_those_that_do_not_raise_the_rank():
 def test_clock_of_a_chain_is_that_of_the_formula():
     """The delays and bandwidths are those of each link; the sizes are those that were sent."""
     draws = np.random.default_rng(4)
-    parties = [fl.SERVER, *range(6)]
+    parties = [SERVER, *range(6)]
     links = {
-        pair: fl.Link(delay=draws.uniform(0.5, 2.0), bandwidth=draws.uniform(1e4, 1e5))
+        pair: Link(delay=draws.uniform(0.5, 2.0), bandwidth=draws.uniform(1e4, 1e5))
         for pair in itertools.permutations(parties, 2)
     }
-    network = fl.Network(links=links)
+    network = Network(links=links)
     for chains in (1, 2):
         outcome = run(fl.ChainAggregator(chains=chains), updates(6, 900), network=network)
         times = []
         for chain in range(chains):
             order = path(outcome, chain)
-            ways = list(itertools.pairwise([fl.SERVER, *order, fl.SERVER]))
+            ways = list(itertools.pairwise([SERVER, *order, SERVER]))
             hops = [(links[way], sent_on(outcome, way)) for way in ways]
             times.append(chain_seconds(hops))
         assert outcome.seconds == pytest.approx(chains_seconds(times), rel=1e-12)
 
 
-def sent_on(outcome: fl.Outcome, way: tuple[int, int]) -> int:
+def sent_on(outcome: Outcome, way: tuple[int, int]) -> int:
     """Returns the bytes of keys and tokens on a link, without word that follows them."""
     kinds = ("chain", "token", "sum")
     return sum(
@@ -601,29 +612,29 @@ def sent_on(outcome: fl.Outcome, way: tuple[int, int]) -> int:
         for entry in outcome.transcript
         if (entry.message.sender, entry.message.receiver) == way
         and entry.message.kind in kinds
-        and not (way[1] == fl.SERVER and entry.message.kind != "sum")
+        and not (way[1] == SERVER and entry.message.kind != "sum")
     )
 
 
 def test_clock_with_an_edge_node_adds_its_upload():
-    network = fl.Network(server=fl.Link(delay=1.0), peers=fl.Link(delay=0.25))
+    network = Network(server=Link(delay=1.0), peers=Link(delay=0.25))
     outcome = run(fl.ChainAggregator(chains=2, edges=1), updates(6), network=network)
-    one = chain_seconds([(fl.Link(delay=d), 0) for d in (1.0, 0.25, 0.25, 1.0)])
+    one = chain_seconds([(Link(delay=d), 0) for d in (1.0, 0.25, 0.25, 1.0)])
     # The edge's word of both sums, and the server's question, go to and fro before the upload.
-    assert outcome.seconds == chains_seconds([one, one], (fl.Link(delay=1.0), 0)) + 2 * 1.0
+    assert outcome.seconds == chains_seconds([one, one], (Link(delay=1.0), 0)) + 2 * 1.0
 
 
 def test_clock_of_a_star_is_that_of_its_slowest_client():
     given = updates(4)
-    links = {(k, fl.SERVER): fl.Link(delay=0.5 * k, bandwidth=1e3) for k in given}
-    carrier = fl.InProcessTransport(fl.Network(links=links))
-    outcome = fl.aggregate(fl.PlainAggregator(), given, transport=carrier)
-    uploads = [(links[k, fl.SERVER], outcome.transcript.bytes(sender=k)) for k in given]
+    links = {(k, SERVER): Link(delay=0.5 * k, bandwidth=1e3) for k in given}
+    carrier = InProcessTransport(Network(links=links))
+    outcome = aggregate(fl.PlainAggregator(), given, transport=carrier)
+    uploads = [(links[k, SERVER], outcome.transcript.bytes(sender=k)) for k in given]
     assert outcome.seconds == star_seconds(uploads)
 
 
 def test_late_training_delays_a_chain_only_from_its_client_on():
-    hop = (fl.Link(delay=1.0, bandwidth=10.0), 20.0)
+    hop = (Link(delay=1.0, bandwidth=10.0), 20.0)
     assert transfer_seconds(hop) == 3.0
     assert chain_seconds([hop] * 4) == 12.0
     assert chain_seconds([hop] * 4, [0.0, 6.0, 0.0]) == 12.0

@@ -15,6 +15,8 @@ from extensions.errors import RoundError
 from fl import paillier
 from fl.paillier.hidden.scale import MEAN_BITS, Scale
 from fl.paillier.rows import as_integers
+from fl.protocols import SERVER, Aggregator, Message, aggregate
+from fl.simulation import DropOut, InProcessTransport
 from fl.training.weights import get_weights
 from tests.helpers.federated.attackers import innermost
 from tests.helpers.federated.fuzzing import machines
@@ -33,7 +35,7 @@ def hidden(**options: object) -> fl.PaillierAggregator:
     )
 
 
-def run(aggregator: fl.Aggregator, **options: object) -> fl.FederatedAveraging:
+def run(aggregator: Aggregator, **options: object) -> fl.FederatedAveraging:
     torch.manual_seed(3)
     given = {"client_fraction": 0.8, "lr": 0.3, "transcript": "all"} | options
     return fl.FederatedAveraging(
@@ -121,13 +123,13 @@ def test_mean_is_that_of_the_sum_but_for_one_factor(values, weight):
 def played(aggregator: fl.PaillierAggregator, kind: str, alter: Callable, *senders: int):
     made = machines(aggregator, 1)
     tamper(kind, alter, *senders)(made)
-    return fl.InProcessTransport().run(made)
+    return InProcessTransport().run(made)
 
 
 def test_client_whose_update_overflows_the_others_slots_ends_the_round_and_nothing_is_kept():
     ours = hidden()
 
-    def spoilt(message: fl.Message, _: object) -> fl.Message:
+    def spoilt(message: Message, _: object) -> Message:
         n = int(innermost(made[2])._public.n)
         rows = as_integers(message.body["ciphertexts"])
         grown = int(rows[0] * (1 + n * gmpy2.mpz(2) ** 230) % gmpy2.mpz(n) ** 2)
@@ -137,17 +139,17 @@ def test_client_whose_update_overflows_the_others_slots_ends_the_round_and_nothi
     made = machines(ours, 1)
     tamper("update", spoilt, 2)(made)
     with pytest.raises(RoundError, match="0 of 5 clients could apply the mean.*out of range"):
-        fl.InProcessTransport().run(made)
+        InProcessTransport().run(made)
     assert ours._stored.moved is None
 
 
 def test_a_minority_that_cannot_apply_the_mean_is_named_and_the_round_goes_on():
-    def zeros(message: fl.Message, _: object) -> fl.Message:
+    def zeros(message: Message, _: object) -> Message:
         if message.receiver in (1, 3):
             return altered(message, mean=np.zeros_like(message.body["mean"]))
         return message
 
-    outcome = played(hidden(), "mean", zeros, fl.SERVER)
+    outcome = played(hidden(), "mean", zeros, SERVER)
     assert outcome.included == (0, 1, 2, 3, 4)
     assert {refusal.client for refusal in outcome.refusals} == {1, 3}
     expected = np.full(SIZE, sum(0.25 * k * (k + 1) for k in range(5)) / 15)
@@ -157,7 +159,7 @@ def test_a_minority_that_cannot_apply_the_mean_is_named_and_the_round_goes_on():
 @pytest.mark.parametrize("kind", ["hello", "update", "applied"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_clients_that_vanish_are_named_and_the_others_go_on(kind, when):
-    gone = [fl.DropOut(1, kind, when)]
+    gone = [DropOut(1, kind, when)]
     ours = run(hidden(), client_fraction=1.0, drop_outs=lambda number: gone if number == 1 else ())
     ours.fit(2, progress=False)
     first, second = ours.history
@@ -197,7 +199,7 @@ def test_run_whose_server_needs_the_model_is_refused(options, code, value):
         (lambda: run(hidden(model_range=0.0)), "model_range", "range", 0.0),
         (lambda: SCALE.factor(2**19), "total weight", "range", 2**19),
         (
-            lambda: fl.aggregate(hidden(), {0: np.ones(3), 1: np.ones(3)}),
+            lambda: aggregate(hidden(), {0: np.ones(3), 1: np.ones(3)}),
             *("hide_model", "conflict", True),
         ),
     ],

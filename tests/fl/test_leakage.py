@@ -26,6 +26,7 @@ from benchmarks.federated.leakage.attacked import (
 from benchmarks.federated.leakage.images import cifar100, digits
 from fl import paillier
 from fl.leakage import attack, ciphertexts, deep_leakage, rest_of_mean, running_sums, vectors_sent
+from fl.protocols import SERVER, Aggregate, Message, Outcome, Transcript, Value, Vector
 from fl.training.weights import get_weights
 from tests.helpers.refused import refused
 
@@ -46,7 +47,7 @@ VIEWS = [
 """A search for a record under noise is as long whatever the noise is."""
 
 
-def attacked(updates: list[fl.Vector]) -> fl.leakage.Reconstruction | None:
+def attacked(updates: list[Vector]) -> fl.leakage.Reconstruction | None:
     model, shape = DIGITS.model(), RECORD.shape
     return attack(model, updates, lr=LR, shape=shape, classes=DIGITS.classes, steps=50, tries=3)
 
@@ -105,14 +106,14 @@ def test_only_rows_of_the_right_size_and_sender_are_read():
     assert attacked([]) is None
 
 
-def message(kind: str, sender: int, **body: fl.Value) -> fl.Message:
-    return fl.Message(round=1, sender=sender, receiver=fl.SERVER, kind=kind, body=body)
+def message(kind: str, sender: int, **body: Value) -> Message:
+    return Message(round=1, sender=sender, receiver=SERVER, kind=kind, body=body)
 
 
-def token(value: int, *users: int, mask: int = 1) -> fl.Message:
+def token(value: int, *users: int, mask: int = 1) -> Message:
     values = np.array([value << 24], dtype=np.uint64)
     body = {"chain": 0, "mask": mask, "users": np.array(users, dtype=np.int64), "values": values}
-    return message("token", users[-1] if users else fl.SERVER, **body)
+    return message("token", users[-1] if users else SERVER, **body)
 
 
 def test_running_sums_are_read_by_all_differences_under_one_mask():
@@ -137,8 +138,8 @@ def test_ciphertexts_without_the_key_tell_what_nothing_blinds(r):
 
 
 def test_rest_of_a_mean_is_that_of_the_others():
-    aggregate = fl.Aggregate(np.array([2.0, 3.0]), (1, 2, 5))
-    outcome = fl.Outcome(aggregate, (), (), 0.0, fl.Transcript())
+    aggregate = Aggregate(np.array([2.0, 3.0]), (1, 2, 5))
+    outcome = Outcome(aggregate, (), (), 0.0, Transcript())
     own = {1: np.array([1.0, 1.0]), 3: np.array([9.0, 9.0])}
     np.testing.assert_allclose(rest_of_mean(outcome, own), [2.5, 4.0])
     np.testing.assert_array_equal(rest_of_mean(outcome, {}), [2.0, 3.0])

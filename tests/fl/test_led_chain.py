@@ -9,14 +9,16 @@ import fl
 from extensions.errors import RoundError
 from fl.chain.led import leader_of
 from fl.leakage import running_sums
+from fl.protocols import SERVER, Message, Round, Vector, aggregate
 from fl.round.latency import time_limit
+from fl.simulation import DropOut, InProcessTransport, Link, Network
 from tests.fl.training.test_federated import small
 from tests.helpers.refused import refused
 
 CLIENTS, SIZE = 6, 20
 
 
-def updates(clients: int = CLIENTS, size: int = SIZE) -> dict[int, fl.Vector]:
+def updates(clients: int = CLIENTS, size: int = SIZE) -> dict[int, Vector]:
     draws = np.random.default_rng(clients)
     return {k: draws.uniform(-1, 1, size) for k in range(clients)}
 
@@ -30,14 +32,14 @@ def led(**options: object) -> fl.ChainAggregator:
 def test_mean_is_exact_whoever_leads_and_everybody_has_it(number, chains):
     given = updates()
     weights = {k: k + 1 for k in given}
-    outcome = fl.aggregate(led(chains=chains), given, weights, number=number)
+    outcome = aggregate(led(chains=chains), given, weights, number=number)
     expected = sum(weights[k] * given[k] for k in given) / 21
     assert outcome.included == tuple(given)
     np.testing.assert_allclose(outcome.aggregate.mean, expected, atol=2.0**-24)
     leader = number % CLIENTS
     means = [e.message for e in outcome.transcript if e.message.kind == "mean"]
     assert {(m.sender, m.receiver) for m in means} == {
-        (leader, k) for k in (*given, fl.SERVER) if k != leader
+        (leader, k) for k in (*given, SERVER) if k != leader
     }
     for message in means:
         np.testing.assert_array_equal(message.body["values"], outcome.aggregate.mean)
@@ -47,8 +49,8 @@ def test_mean_is_exact_whoever_leads_and_everybody_has_it(number, chains):
 
 def test_bytes_are_those_of_a_chain_and_a_mean_for_everybody():
     given = updates(size=1000)
-    with_server = fl.aggregate(fl.ChainAggregator(), given).transcript.bytes()
-    found = {fl.aggregate(led(), given, number=n).transcript.bytes() for n in range(1, 30)}
+    with_server = aggregate(fl.ChainAggregator(), given).transcript.bytes()
+    found = {aggregate(led(), given, number=n).transcript.bytes() for n in range(1, 30)}
     means = CLIENTS * 8000
     # The leader's own hops and reports cost nothing: up to two sums of 8,000 bytes less.
     assert all(with_server + means - 2 * 8200 - 1500 < total for total in found)
@@ -59,8 +61,8 @@ def test_bytes_are_those_of_a_chain_and_a_mean_for_everybody():
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_client_that_is_lost_is_left_out_by_name_and_each_other_is_in_the_mean(kind, when):
     given = updates()
-    lost = [fl.DropOut(3, kind, when)]
-    outcome = fl.aggregate(led(), given, transport=fl.InProcessTransport(drop_outs=lost))
+    lost = [DropOut(3, kind, when)]
+    outcome = aggregate(led(), given, transport=InProcessTransport(drop_outs=lost))
     expected = np.mean([given[k] for k in outcome.included], axis=0)
     np.testing.assert_allclose(outcome.aggregate.mean, expected, atol=2.0**-24)
     assert set(given) - set(outcome.included) <= {3}
@@ -69,9 +71,9 @@ def test_client_that_is_lost_is_left_out_by_name_and_each_other_is_in_the_mean(k
 
 def failure(kind: str, number: int) -> str:
     """Returns why a round fails whose leader vanishes before it sends that kind, if it does."""
-    gone = fl.InProcessTransport(drop_outs=[fl.DropOut(number % CLIENTS, kind)])
+    gone = InProcessTransport(drop_outs=[DropOut(number % CLIENTS, kind)])
     try:
-        fl.aggregate(led(time_limit=50.0), updates(), number=number, transport=gone)
+        aggregate(led(time_limit=50.0), updates(), number=number, transport=gone)
     except RoundError as error:
         return str(error)
     return ""
@@ -84,7 +86,7 @@ def test_round_whose_leader_is_lost_names_it_and_the_next_one_has_another(kind):
     number, said = next((number, why) for number, why in fails if why)
     assert f"client {number % CLIENTS}, who leads the round, sent no mean" in said
     assert (
-        leader_of(fl.Round(number=number + 1, size=1, weights=dict.fromkeys(given, 1)))
+        leader_of(Round(number=number + 1, size=1, weights=dict.fromkeys(given, 1)))
         == (number + 1) % CLIENTS
     )
 
@@ -92,10 +94,10 @@ def test_round_whose_leader_is_lost_names_it_and_the_next_one_has_another(kind):
 @pytest.mark.parametrize("chains", [1, 2])
 def test_a_leader_that_cannot_go_on_tells_why(chains):
     others = [client for client in range(CLIENTS) if client != 1]
-    lost = [fl.DropOut(k, kind) for k in others for kind in ("token", "lead.sum", "lead.passed")]
-    gone = fl.InProcessTransport(drop_outs=lost)
+    lost = [DropOut(k, kind) for k in others for kind in ("token", "lead.sum", "lead.passed")]
+    gone = InProcessTransport(drop_outs=lost)
     with pytest.raises(RoundError) as caught:
-        fl.aggregate(led(chains=chains), updates(), number=1, transport=gone)
+        aggregate(led(chains=chains), updates(), number=1, transport=gone)
     assert "no chain returned" in caught.value.reason
     assert set(caught.value.refused) >= set(others)
 
@@ -105,7 +107,7 @@ def test_what_the_leader_and_one_client_know_is_what_leaks_to_says():
     given = updates()
     ours, seen_alone = led(), set()
     for number in range(1, 25):
-        outcome = fl.aggregate(ours, given, number=number)
+        outcome = aggregate(ours, given, number=number)
         leader = number % CLIENTS
         assert ours.leaks_to(fl.Coalition(server=True), outcome) == {frozenset(given)}
         for other in set(given) - {leader}:
@@ -134,7 +136,7 @@ def test_leader_that_is_first_on_its_chain_knows_the_mask_that_nobody_sent():
     given = {0: np.ones(4), 1: np.full(4, 2.0), 2: np.full(4, 3.0)}
     ours = led()
     for number in range(1, 60):
-        outcome = fl.aggregate(ours, given, number=number)
+        outcome = aggregate(ours, given, number=number)
         leader = number % 3
         issued = [e.message for e in outcome.transcript if e.message.kind == "lead.token"]
         (back,) = [e.message for e in outcome.transcript if e.message.kind == "lead.sum"] or [None]
@@ -149,10 +151,10 @@ def test_leader_that_is_first_on_its_chain_knows_the_mask_that_nobody_sent():
 
 def test_server_cannot_play_the_leader():
     """Words of the server that a leader would say are no words of the leader."""
-    round = fl.Round(number=1, size=4, weights=dict.fromkeys(range(3), 1))
+    round = Round(number=1, size=4, weights=dict.fromkeys(range(3), 1))
     client = led().client(round, 0, np.ones(4))
     by_server = fl.ChainAggregator().server(round)
-    words = [m for m in by_server.start(0.0) if isinstance(m, fl.Message) and m.receiver == 0]
+    words = [m for m in by_server.start(0.0) if isinstance(m, Message) and m.receiver == 0]
     assert any(m.kind == "chain" for m in words)
     for message in words:
         assert list(client.receive(message, 0.0)) == []
@@ -222,7 +224,7 @@ def test_chain_on_a_line_reaches_the_clients_on_one_side():
     given = updates()
     ours = fl.ChainAggregator(neighbours=fl.neighbours.flooded(line, 1))
     for _ in range(10):
-        outcome = fl.aggregate(ours, given)
+        outcome = aggregate(ours, given)
         first, *_ = [e.message.receiver for e in outcome.transcript if e.message.kind == "token"]
         below, above = tuple(range(first + 1)), tuple(range(first, CLIENTS))
         assert outcome.included in (below, above)
@@ -235,16 +237,16 @@ def test_chain_on_a_line_reaches_the_clients_on_one_side():
 @pytest.mark.parametrize("delay", [0.0001, 0.02])
 def test_as_many_take_part_as_the_time_limit_is_for(number, delay):
     given = {k: np.zeros(1000) for k in range(12)}
-    link = fl.Link(delay=delay, bandwidth=1e7)
+    link = Link(delay=delay, bandwidth=1e7)
     hop = (link, 8000)
     ours = fl.ChainAggregator(time_limit=time_limit(number, hop, hop))
-    network = fl.Network(server=link, peers=link)
-    outcome = fl.aggregate(ours, given, transport=fl.InProcessTransport(network))
+    network = Network(server=link, peers=link)
+    outcome = aggregate(ours, given, transport=InProcessTransport(network))
     assert len(outcome.included) == number
 
 
 def test_time_limit_of_one_client_is_refused():
-    link = (fl.Link(), 1.0)
+    link = (Link(), 1.0)
     with refused("participants", "range", 1):
         time_limit(1, link, link)
-    assert time_limit(3, (fl.Link(delay=1.0), 0), (fl.Link(delay=5.0), 0), training=2.0) == 9.0
+    assert time_limit(3, (Link(delay=1.0), 0), (Link(delay=5.0), 0), training=2.0) == 9.0

@@ -21,6 +21,8 @@ import fl
 from extensions.errors import ArgumentError, CiphertextError, MessageError, RoundError
 from fl import paillier
 from fl.paillier.short import _table, base_of
+from fl.protocols import SERVER, Machine, Message, Outcome, Output, Round, Vector, aggregate
+from fl.simulation import DropOut, InProcessTransport
 from tests.helpers.refused import refused
 from tests.helpers.strategies import PROPERTY
 
@@ -38,7 +40,7 @@ def aggregator(**options: Any) -> fl.PaillierAggregator:
     return fl.PaillierAggregator(key_bits=256, insecure_small_key=True, timeout=7.0, **options)
 
 
-def updates(clients: Iterable[int], size: int = 30) -> dict[int, fl.Vector]:
+def updates(clients: Iterable[int], size: int = 30) -> dict[int, Vector]:
     draws = np.random.default_rng(5)
     return {k: draws.uniform(-4, 4, size) for k in clients}
 
@@ -223,7 +225,7 @@ def test_what_a_slot_cannot_hold_is_an_error_on_both_ways():
 def test_round_that_could_overflow_is_refused_before_anything_is_sent():
     wide = fl.FixedPoint(frac_bits=42, clip=4.0)
     with refused("frac_bits", "range", value=42):
-        fl.aggregate(aggregator(fixed_point=wide), updates(range(2)), {0: 2**20, 1: 1})
+        aggregate(aggregator(fixed_point=wide), updates(range(2)), {0: 2**20, 1: 1})
     tiny = fl.PaillierAggregator(
         key_bits=64, insecure_small_key=True, fixed_point=fl.FixedPoint(frac_bits=50, clip=1.0)
     )
@@ -236,36 +238,36 @@ def test_round_that_could_overflow_is_refused_before_anything_is_sent():
 @pytest.mark.parametrize("packing", [True, False])
 def test_mean_is_that_of_fixed_point_and_bytes_are_counted(packing):
     given_, weights = updates(range(3)), {0: 1, 1: 20, 2: 5}
-    outcome = fl.aggregate(aggregator(packing=packing), given_, weights)
+    outcome = aggregate(aggregator(packing=packing), given_, weights)
     expected = np.average(list(given_.values()), axis=0, weights=list(weights.values()))
     assert np.max(np.abs(outcome.aggregate.mean - expected)) <= 3 / (2 * 26) * 2.0**-16 + 1e-14
     slots = 255 // 24 if packing else 1
-    (update,) = (m for m in outcome.transcript.received(fl.SERVER, "update") if m.sender == 1)
+    (update,) = (m for m in outcome.transcript.received(SERVER, "update") if m.sender == 1)
     assert update.body["ciphertexts"].shape == (-(-30 // slots), 64)
     assert outcome.refusals == ()
 
 
-def kinds(outcome: fl.Outcome) -> list[str]:
+def kinds(outcome: Outcome) -> list[str]:
     return [entry.message.kind for entry in outcome.transcript]
 
 
 def test_key_serves_later_rounds_and_reaches_those_who_lack_it():
     ours = aggregator()
-    first = fl.aggregate(ours, updates([1, 2]))
-    again = fl.aggregate(ours, updates([1, 2]), number=2)
-    later = fl.aggregate(ours, updates([0, 2]), number=3)
+    first = aggregate(ours, updates([1, 2]))
+    again = aggregate(ours, updates([1, 2]), number=2)
+    later = aggregate(ours, updates([0, 2]), number=3)
     assert kinds(first).count("deal") == kinds(later).count("deal") == 1
     assert "deal" not in kinds(again)
     (deal,) = later.transcript.received(2, "deal")
     assert deal.body["clients"].tolist() == [0]
-    apart = fl.aggregate(ours, updates([7, 8]), number=4)
+    apart = aggregate(ours, updates([7, 8]), number=4)
     used = {
         message.body["fingerprint"]
         for outcome in (first, again, later, apart)
-        for message in outcome.transcript.received(fl.SERVER, "update")
+        for message in outcome.transcript.received(SERVER, "update")
     }
     assert len(used) == 2
-    merged = fl.aggregate(ours, updates([0, 1, 7]), number=5)
+    merged = aggregate(ours, updates([0, 1, 7]), number=5)
     (deal,) = merged.transcript.received(0, "deal")
     assert deal.body["clients"].tolist() == [7]
     np.testing.assert_allclose(
@@ -290,8 +292,8 @@ def test_client_that_vanishes_in_any_step_does_not_end_the_round(
     client, kind, when, included, refused
 ):
     given_ = updates(range(4))
-    transport = fl.InProcessTransport(drop_outs=[fl.DropOut(client, kind, when)])
-    outcome = fl.aggregate(aggregator(), given_, transport=transport)
+    transport = InProcessTransport(drop_outs=[DropOut(client, kind, when)])
+    outcome = aggregate(aggregator(), given_, transport=transport)
     assert outcome.included == included
     assert {r.client: r.reason for r in outcome.refusals} == refused
     expected = np.mean([given_[k] for k in included], axis=0)
@@ -299,27 +301,27 @@ def test_client_that_vanishes_in_any_step_does_not_end_the_round(
 
 
 def test_round_of_too_few_who_are_left_fails_by_name():
-    transport = fl.InProcessTransport(drop_outs=[fl.DropOut(1, "update")])
+    transport = InProcessTransport(drop_outs=[DropOut(1, "update")])
     with pytest.raises(RoundError, match=r"1 clients are left, .* client 1: no update within 7 s"):
-        fl.aggregate(aggregator(), updates(range(2)), transport=transport)
+        aggregate(aggregator(), updates(range(2)), transport=transport)
 
 
-class Altered(fl.Machine):
+class Altered(Machine):
     """A party that sends another body than it should in messages of one kind."""
 
-    def __init__(self, inner: fl.Machine, kind: str, alter: Callable[[Any], Mapping[str, Any]]):
+    def __init__(self, inner: Machine, kind: str, alter: Callable[[Any], Mapping[str, Any]]):
         super().__init__(inner.round, inner.party)
         self.inner, self.kind, self.alter = inner, kind, alter
 
-    def start(self, now: float) -> Iterable[fl.Output]:
+    def start(self, now: float) -> Iterable[Output]:
         return self.changed(self.inner.start(now))
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         return self.changed(self.inner.receive(message, now))
 
-    def changed(self, outputs: Iterable[fl.Output]) -> Iterable[fl.Output]:
+    def changed(self, outputs: Iterable[Output]) -> Iterable[Output]:
         for output in outputs:
-            if isinstance(output, fl.Message) and output.kind == self.kind:
+            if isinstance(output, Message) and output.kind == self.kind:
                 yield replace(output, body={**output.body, **self.alter(output.body)})
                 yield output
             else:
@@ -328,12 +330,12 @@ class Altered(fl.Machine):
 
 def run_altered(
     client: int, kind: str, alter: Callable[[Any], Mapping[str, Any]], clients: int = 3
-) -> fl.Outcome:
+) -> Outcome:
     ours, given_ = aggregator(), updates(range(clients))
-    round = fl.Round(number=1, size=30, weights=dict.fromkeys(given_, 1))
+    round = Round(number=1, size=30, weights=dict.fromkeys(given_, 1))
     machines = {k: ours.client(round, k, given_[k]) for k in given_}
     machines[client] = Altered(machines[client], kind, alter)
-    return fl.InProcessTransport().run({fl.SERVER: ours.server(round), **machines})
+    return InProcessTransport().run({SERVER: ours.server(round), **machines})
 
 
 def with_first(integer: Callable[[int], int]) -> Callable[[Any], Mapping[str, Any]]:
@@ -384,13 +386,13 @@ def test_repeated_message_changes_nothing(kind):
 
 def test_multiple_of_a_prime_factor_is_refused_as_a_ciphertext():
     ours, given_ = aggregator(), updates(range(3))
-    fl.aggregate(ours, given_)
+    aggregate(ours, given_)
     secret = ours._held[1].key
     assert secret is not None
-    round = fl.Round(number=2, size=30, weights=dict.fromkeys(given_, 1))
+    round = Round(number=2, size=30, weights=dict.fromkeys(given_, 1))
     machines = {k: ours.client(round, k, given_[k]) for k in given_}
     machines[1] = Altered(machines[1], "update", with_first(lambda c: secret.p))
-    outcome = fl.InProcessTransport().run({fl.SERVER: ours.server(round), **machines})
+    outcome = InProcessTransport().run({SERVER: ours.server(round), **machines})
     assert outcome.included == (0, 2)
     assert "a multiple of a divisor of n is no ciphertext" in outcome.refusals[0].reason
 
@@ -441,8 +443,8 @@ def test_update_under_another_key_that_claims_to_be_right_never_gives_a_mean():
 
 def test_what_coalitions_read_is_what_leaks_to_says():
     ours, given_ = aggregator(), updates([1, 2, 3])
-    fl.aggregate(ours, updates([0, 1]))
-    outcome = fl.aggregate(ours, given_, number=2)
+    aggregate(ours, updates([0, 1]))
+    outcome = aggregate(ours, given_, number=2)
     packing = paillier.Packing.of_round(256, ours.fixed_point, [1, 1, 1])
     encoded = {k: ours.fixed_point.encode(v).view(np.int64).tolist() for k, v in given_.items()}
 
@@ -474,7 +476,7 @@ def test_what_coalitions_read_is_what_leaks_to_says():
 
 def test_private_key_is_in_no_message():
     ours = aggregator()
-    outcome = fl.aggregate(ours, updates(range(3)))
+    outcome = aggregate(ours, updates(range(3)))
     private = ours._held[2].key
     assert private is not None
     sent = b"".join(entry.message.encode() for entry in outcome.transcript)

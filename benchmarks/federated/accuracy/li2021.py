@@ -11,6 +11,7 @@ from torch import nn
 
 import fl
 from extensions.rules import POSITIVE
+from fl.protocols import Round, Vector
 
 # Percent of the test records after rounds 1 to 50 of a chain: C = 0.1, B = 10, E = 5, learning rate
 # 0.01; the MLP has one hidden layer of 64 units.
@@ -93,7 +94,7 @@ class PublishedLaplace(fl.Mechanism):
         self._scale = 2 * local_epochs / (rounds * epsilon)
         self._seed = seed
 
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
         """Returns the weights with noise, the biases as they are."""
         draws = np.random.default_rng([self._seed, round.number, client])
         layers = np.split(update, self._ends)

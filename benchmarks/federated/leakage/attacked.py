@@ -16,6 +16,7 @@ from fl.leakage import (
     running_sums,
     vectors_sent,
 )
+from fl.protocols import Aggregator, Vector
 from fl.training.weights import get_weights
 
 LR = 1.0
@@ -42,7 +43,7 @@ class Scheme:
 
     name: str
     views: Mapping[str, Who]
-    aggregator: Callable[[], fl.Aggregator] = fl.PlainAggregator
+    aggregator: Callable[[], Aggregator] = fl.PlainAggregator
     mechanism: Callable[[], fl.Mechanism] | None = None
     place: int = ATTACKED
 
@@ -132,14 +133,14 @@ def _alone(images: Images, record: int) -> tuple[Tensor, Tensor]:
 def order_of(run: fl.FederatedAveraging) -> Order:
     """Returns the clients' order in the last round, of a chain by the sum that came back."""
     assert run.outcome is not None
-    for message in run.outcome.transcript.received(fl.SERVER, "sum"):
+    for message in run.outcome.transcript.received(fl.protocols.SERVER, "sum"):
         users = message.body.get("users")
         if isinstance(users, np.ndarray):
             return tuple(users.tolist())
     return range(CLIENTS)
 
 
-def readings(run: fl.FederatedAveraging, coalition: fl.Coalition) -> list[fl.Vector]:
+def readings(run: fl.FederatedAveraging, coalition: fl.Coalition) -> list[Vector]:
     """Returns what a coalition can read as the attacked client's update.
 
     What it saw of the update; where it saw nothing, what follows from the mean and its own updates.
@@ -162,7 +163,7 @@ def readings(run: fl.FederatedAveraging, coalition: fl.Coalition) -> list[fl.Vec
     return [rest_of_mean(run.outcome, own)]
 
 
-def rebuild(images: Images, updates: Sequence[fl.Vector], steps: int, tries: int) -> Reconstruction:
+def rebuild(images: Images, updates: Sequence[Vector], steps: int, tries: int) -> Reconstruction:
     """Returns the record that an attack makes of readings of one update, (parameters,) each."""
     found = attack(
         images.model(),

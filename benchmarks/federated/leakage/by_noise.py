@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import torch
 
-import fl
 from benchmarks.federated.leakage.attacked import LR, rebuild
 from benchmarks.federated.leakage.images import Images
 from benchmarks.tables import Table
 from fl.clients import ClientRound, LocalSGD
 from fl.leakage import NO_LEAK, Reconstruction
+from fl.protocols import Vector
 from fl.training.weights import get_weights
 
 VARIANCES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-Draw = Callable[[np.random.Generator, float, int], fl.Vector]
+Draw = Callable[[np.random.Generator, float, int], Vector]
 NOISES: dict[str, Draw] = {
     "Gaussian": lambda draws, variance, size: draws.normal(0.0, np.sqrt(variance), size),
     "Laplace": lambda draws, variance, size: draws.laplace(0.0, np.sqrt(variance / 2), size),

@@ -8,6 +8,7 @@ import numpy as np
 import fl
 from benchmarks.federated.running import DELTA, Setting
 from fl.privacy.clipping import norm_of
+from fl.protocols import Round, Vector
 
 
 class QuickLocalDP(fl.LocalDP):
@@ -27,7 +28,7 @@ class QuickLocalDP(fl.LocalDP):
         super().__init__(**arguments)
         self._seed = seed
 
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
         """Returns the update clipped, with noise."""
         gaussian = self.noise == "gaussian"
         place = None if self._seed is None else [self._seed, round.number, client]

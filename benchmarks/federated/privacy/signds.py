@@ -26,6 +26,7 @@ from benchmarks.federated.running import MODELS, Run, Runs, Setting, Size
 from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
+from fl.protocols import Round, Vector
 
 USUAL = Size(model="mlp", rounds=40, epochs=1, batch_size=10, lr=0.1)
 CLIENTS = 100
@@ -75,7 +76,7 @@ class TopSigns(fl.Mechanism):
     def __init__(self, like: fl.SignDS) -> None:
         self._like = like
 
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
         """Returns the sign, times the constant, in some of the top k dimensions."""
         law, draws = self._like.selection(update.size), np.random.default_rng()
         sign = draws.choice((-1.0, 1.0))

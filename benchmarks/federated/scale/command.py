@@ -17,6 +17,8 @@ from benchmarks.tables import Table
 from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.rules import Whole
+from fl.protocols import SERVER, Party, Round
+from fl.simulation import InProcessTransport
 
 CLIENTS = (30, 300, 1000)
 VALUES = 10_000
@@ -105,18 +107,18 @@ def graph(clients: int) -> tuple[int, int]:
 def ours(clients: int, values: int) -> dict[str, float]:
     """Returns what a round takes; every party has terms of its own, and verifies for itself."""
     one = aggregator(clients)
-    round = fl.Round(number=1, size=values, weights=dict.fromkeys(range(clients), 1))
+    round = Round(number=1, size=values, weights=dict.fromkeys(range(clients), 1))
     draws = np.random.default_rng(0)
     updates = draws.uniform(-1, 1, (clients, values))
-    machines: dict[fl.Party, Timed] = {fl.SERVER: Timed(one.server(round))}
+    machines: dict[Party, Timed] = {SERVER: Timed(one.server(round))}
     for client in round.clients:
         one._latest = None  # no party has another one's checks
         machines[client] = Timed(one.client(round, client, updates[client]))
-    outcome = fl.InProcessTransport(transcript="none").run(machines)
+    outcome = InProcessTransport(transcript="none").run(machines)
     traffic = outcome.transcript
     return {
         "client": mean(machines[k].seconds for k in round.clients),
-        "server": machines[fl.SERVER].seconds,
+        "server": machines[SERVER].seconds,
         "bytes": traffic.bytes() / clients,
         "error": float(np.abs(outcome.aggregate.mean - updates.mean(axis=0)).max()),
     }

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fl
 from fl.masked.stages import STAGE
+from fl.protocols import Aggregate, Message, Output, Round, Vector
 from fl.round.identities import KeyFolder
 from fl.round.state import dump, load
 
@@ -45,16 +46,16 @@ class Setting:
     dropping: float
 
     @property
-    def round(self) -> fl.Round:
+    def round(self) -> Round:
         """Its clients, of equal weights."""
-        return fl.Round(number=1, size=self.values, weights=dict.fromkeys(range(self.clients), 1))
+        return Round(number=1, size=self.values, weights=dict.fromkeys(range(self.clients), 1))
 
     def lost(self) -> frozenset[int]:
         """Returns who is gone when shares are dealt, which costs the others and the server most."""
         order = np.random.default_rng(LOST_SEED).permutation(self.clients)
         return frozenset(order[: int(self.dropping * self.clients)].tolist())
 
-    def update(self, client: int) -> fl.Vector:
+    def update(self, client: int) -> Vector:
         """Returns the update of a client, (values,)."""
         return np.random.default_rng([VALUES_SEED, client]).uniform(-1.0, 1.0, self.values)
 
@@ -79,7 +80,7 @@ class Served:
         peak: largest memory of its process, in MB.
     """
 
-    aggregate: fl.Aggregate
+    aggregate: Aggregate
     seconds: float
     before: float
     peak: float
@@ -138,18 +139,15 @@ def _serve(link: Connection, setting: Setting, keys: Path) -> None:
     while True:
         sent: list[bytes] = []
         for output in outputs:
-            if isinstance(output, fl.Message):
+            if isinstance(output, Message):
                 sent.append(output.encode())
-            if isinstance(output, fl.Aggregate):
+            if isinstance(output, Aggregate):
                 seconds = time.process_time() - began
                 link.send(Served(aggregate=output, seconds=seconds, before=before, peak=_peak()))
                 return
         link.send(sent)
         data = link.recv_bytes()
-        if data:
-            outputs = machine.receive(fl.Message.decode(data), 0.0)
-        else:
-            outputs = machine.expire(STAGE, 0.0)
+        outputs = machine.receive(Message.decode(data), 0.0) if data else machine.expire(STAGE, 0.0)
 
 
 def _peak() -> float:
@@ -180,7 +178,7 @@ class _Clients:
                 answer = self._told(b"")
             else:
                 data = waiting.popleft()
-                message = fl.Message.decode(data)
+                message = Message.decode(data)
                 client = message.receiver
                 self.traffic[client] += len(data)
                 if client in lost and message.kind == DEALT:
@@ -200,17 +198,17 @@ class _Clients:
         self.link.send_bytes(data)
         return self.link.recv()
 
-    def _does(self, client: int, message: fl.Message | None) -> bytes:
+    def _does(self, client: int, message: Message | None) -> bytes:
         """Returns what a client sends as an answer; None: of its own accord."""
         update = self.setting.update(client)
         self.aggregator._latest = None  # no party has another one's checks
         began = time.process_time()
         machine = self.aggregator.client(self.setting.round, client, update)
-        outputs: Iterable[fl.Output] = machine.start(0.0)
+        outputs: Iterable[Output] = machine.start(0.0)
         if message is not None:
             load(machine, self.kept[client])
             outputs = machine.receive(message, 0.0)
-        (sent,) = (output.encode() for output in outputs if isinstance(output, fl.Message))
+        (sent,) = (output.encode() for output in outputs if isinstance(output, Message))
         self.kept[client] = dump(machine)
         self.seconds[client] += time.process_time() - began
         self.traffic[client] += len(sent)

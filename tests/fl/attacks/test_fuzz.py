@@ -9,6 +9,7 @@ import pytest
 
 import fl
 from extensions.errors import MessageError, RoundError
+from fl.protocols import SERVER, Message, Round, Value
 from fl.round.encoding import (
     COUNT_BITS,
     DIMENSIONS,
@@ -20,6 +21,7 @@ from fl.round.encoding import (
     readable,
 )
 from fl.round.machines import MOST_EARLY
+from fl.simulation import InProcessTransport
 from tests.helpers.federated.fuzzing import AGGREGATORS, LONG, SIZE, fuzz, machines
 from tests.helpers.federated.masked_rounds import altered, tamper
 from tests.helpers.refused import refused
@@ -45,18 +47,18 @@ def test_a_million_forged_messages_crash_nobody(name):
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def message(**body: fl.Value) -> fl.Message:
-    return fl.Message(round=1, sender=2, receiver=fl.SERVER, kind="x", body=body)
+def message(**body: Value) -> Message:
+    return Message(round=1, sender=2, receiver=SERVER, kind="x", body=body)
 
 
-def nested(depth: int) -> fl.Value:
-    value: fl.Value = []
+def nested(depth: int) -> Value:
+    value: Value = []
     for _ in range(depth):
         value = [value]
     return value
 
 
-LIMITS: dict[str, tuple[Callable[[int], fl.Message], int]] = {
+LIMITS: dict[str, tuple[Callable[[int], Message], int]] = {
     "round": (lambda n: replace(message(), round=2**n - 1), COUNT_BITS),
     "party": (lambda n: replace(message(), sender=2 ** (n - 1) - 1), COUNT_BITS),
     "integer": (lambda n: message(v=2 ** (8 * n - 1) - 1), INTEGER_BYTES),
@@ -73,7 +75,7 @@ LIMITS: dict[str, tuple[Callable[[int], fl.Message], int]] = {
 def test_every_field_is_sent_up_to_its_bound_and_refused_beyond_it(field):
     make, most = LIMITS[field]
     data = make(most).encode()
-    assert fl.Message.decode(data).encode() == data
+    assert Message.decode(data).encode() == data
     with pytest.raises(MessageError):
         make(most + 1).encode()
 
@@ -93,7 +95,7 @@ def test_every_field_is_sent_up_to_its_bound_and_refused_beyond_it(field):
 )
 def test_what_is_beyond_a_bound_does_not_decode(data, rule):
     with pytest.raises(MessageError, match=rule):
-        fl.Message.decode(data)
+        Message.decode(data)
 
 
 def test_a_long_count_is_refused_after_nine_bytes():
@@ -120,11 +122,11 @@ def test_text_of_others_is_printable_and_short():
 # --- what each handler refuses by name ------------------------------------------------------------
 
 
-def reasons(name: str, kind: str, sender: int, **body: fl.Value) -> dict[int, str]:
+def reasons(name: str, kind: str, sender: int, **body: Value) -> dict[int, str]:
     """Returns why clients were first left out of a round in which a party's messages differ."""
     made = machines(AGGREGATORS[name](), 1)
     tamper(kind, lambda m, _: altered(m, **body), sender)(made)
-    transport = fl.InProcessTransport()
+    transport = InProcessTransport()
     with suppress(RoundError):
         transport.run(made)
     return {refusal.client: refusal.reason for refusal in reversed(transport.refusals)}
@@ -132,18 +134,18 @@ def reasons(name: str, kind: str, sender: int, **body: fl.Value) -> dict[int, st
 
 @pytest.mark.parametrize("value", [np.arange(2), 2**70, "2", 2.0, [2]])
 def test_threshold_that_is_no_number_is_refused(value):
-    found = reasons("masked", "keys", fl.SERVER, threshold=value)
+    found = reasons("masked", "keys", SERVER, threshold=value)
     assert found[0] == "'keys' of the server must hold an integer 'threshold' of 64 bits"
 
 
 @pytest.mark.parametrize("sums", [np.array([[9, 9, 9]]), np.array([[2**62, -1, 0]])])
 def test_edge_node_refuses_to_merge_a_sum_that_it_does_not_have(sums):
     made = machines(AGGREGATORS["chains"](), 1)
-    tamper("merge", lambda m, _: altered(m, sums=sums), fl.SERVER)(made)
-    transport = fl.InProcessTransport()
+    tamper("merge", lambda m, _: altered(m, sums=sums), SERVER)(made)
+    transport = InProcessTransport()
     with pytest.raises(RoundError):
         transport.run(made)
-    (complaint,) = transport.transcript.received(fl.SERVER, "refused")
+    (complaint,) = transport.transcript.received(SERVER, "refused")
     assert complaint.sender == -2
     assert "the server asks for a sum" in complaint.body["reason"]
 
@@ -159,11 +161,11 @@ def test_edge_node_refuses_to_merge_a_sum_that_it_does_not_have(sums):
 )
 def test_client_refuses_a_chain_on_which_it_could_not_hand_on(body, rule):
     made = machines(AGGREGATORS["chain"](), 1)
-    tamper("chain", lambda m, _: altered(m, **body), fl.SERVER)(made)
-    transport = fl.InProcessTransport()
+    tamper("chain", lambda m, _: altered(m, **body), SERVER)(made)
+    transport = InProcessTransport()
     with pytest.raises(RoundError):
         transport.run(made)
-    complaints = transport.transcript.received(fl.SERVER, "refused")
+    complaints = transport.transcript.received(SERVER, "refused")
     assert rule in complaints[0].body["reason"]
 
 
@@ -177,11 +179,11 @@ def test_huge_number_in_a_report_names_its_sender(number, kind, field):
 def test_reason_of_megabytes_with_control_sequences_is_cut():
     made = machines(AGGREGATORS["masked"](), 1)
 
-    def withdraws(ready: fl.Message, _: object) -> fl.Message:
+    def withdraws(ready: Message, _: object) -> Message:
         return replace(ready, kind="withdraw", body={"reason": LONG})
 
     tamper("ready", withdraws, 2)(made)
-    outcome = fl.InProcessTransport().run(made)
+    outcome = InProcessTransport().run(made)
     (refusal,) = outcome.refusals
     assert (refusal.client, len(refusal.reason)) == (2, SHOWN)
     assert refusal.reason.isprintable()
@@ -193,14 +195,14 @@ def test_client_that_sends_what_nobody_can_read_is_left_out_by_name(value):
     assert list(found) == [2]
     assert "has no encoding" in found[2]
     made = machines(AGGREGATORS["masked"](), 1)
-    tamper("keys", lambda m, _: altered(m, more=value), fl.SERVER)(made)
+    tamper("keys", lambda m, _: altered(m, more=value), SERVER)(made)
     with pytest.raises(RoundError, match="has no encoding"):
-        fl.InProcessTransport().run(made)
+        InProcessTransport().run(made)
 
 
 def test_messages_before_their_turn_are_kept_up_to_a_number():
     client = AGGREGATORS["chain"]().client(
-        fl.Round(number=1, size=SIZE, weights={0: 1, 1: 1}), 0, 0.0 * np.ones(SIZE)
+        Round(number=1, size=SIZE, weights={0: 1, 1: 1}), 0, 0.0 * np.ones(SIZE)
     )
     for _ in range(MOST_EARLY + 5):
         assert list(client.receive(replace(message(), kind="token", receiver=0), 0.0)) == []

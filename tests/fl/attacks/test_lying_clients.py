@@ -7,6 +7,7 @@ import pytest
 
 import fl
 from fl.chain.complaint import Complaint
+from fl.protocols import Message
 from fl.round.machines import Machine, Output
 from tests.helpers.federated.attackers import (
     AGGREGATORS,
@@ -28,12 +29,12 @@ class Complainer(Machine):
     def __init__(self, inner: Machine) -> None:
         super().__init__(inner.round, inner.party)
         self.inner = inner
-        self.kept: list[fl.Message] = []
+        self.kept: list[Message] = []
 
     def expire(self, timer: str, now: float) -> Iterator[Output]:
         yield from self.inner.expire(timer, now)
 
-    def receive(self, message: fl.Message, now: float) -> Iterator[Output]:
+    def receive(self, message: Message, now: float) -> Iterator[Output]:
         if message.kind == "token":
             self.kept.append(message)
         if message.kind != "token" or len(self.kept) > 1 or not message.body["users"].size:
@@ -85,7 +86,7 @@ def test_client_that_lies_about_shares_reads_nothing_and_is_named(carrier):
     """
     others = frozenset(range(CLIENTS)) - {LIAR}
 
-    def accuse(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def accuse(message: Message, machines: dict[int, Machine]) -> Message:
         return altered(message, unreadable=np.arange(CLIENTS))
 
     aggregator = AGGREGATORS["masked"]()

@@ -21,6 +21,7 @@ from fl.leakage import vectors_sent
 from fl.masked.terms import ADVERT
 from fl.paillier.keys import PrivateKey
 from fl.paillier.sealing import public_bytes, unseal
+from fl.protocols import Aggregator, Message, Value, Vector
 from fl.round.machines import Machine, Output, Round
 from fl.training.weights import Weights, get_weights, set_weights
 from tests.helpers.federated.attackers import (
@@ -43,7 +44,7 @@ from tests.helpers.federated.attackers import (
 from tests.helpers.federated.carriers import places
 from tests.helpers.federated.masked_rounds import altered, tamper
 
-SERVER = fl.SERVER
+SERVER = fl.protocols.SERVER
 PLACES = places(AGGREGATORS)
 
 
@@ -75,7 +76,7 @@ class _Deaf(Machine):
     def start(self, now: float) -> Iterator[Output]:
         yield from self.inner.start(now)
 
-    def receive(self, message: fl.Message, now: float) -> Iterator[Output]:
+    def receive(self, message: Message, now: float) -> Iterator[Output]:
         if message.sender != VICTIM or message.kind not in self.kinds:
             yield from self.inner.receive(message, now)
 
@@ -83,7 +84,7 @@ class _Deaf(Machine):
         yield from self.inner.expire(timer, now)
 
 
-def late_values(aggregator: fl.Aggregator) -> int:
+def late_values(aggregator: Aggregator) -> int:
     """The victim is said to have dropped out; its values come after its masks were reconstructed.
 
     Bonawitz et al., CCS 2017, section 5 (why masks are double). On a chain it takes that the victim
@@ -94,7 +95,7 @@ def late_values(aggregator: fl.Aggregator) -> int:
     return next((values for values in found if values), 0)
 
 
-def without_victim(message: fl.Message) -> fl.Message:
+def without_victim(message: Message) -> Message:
     """Returns the list of survivors without the victim, which has the lowest number."""
     if "clients" in message.body:
         return altered(message, clients=message.body["clients"][1:])
@@ -103,26 +104,26 @@ def without_victim(message: fl.Message) -> fl.Message:
     return altered(message, survivors=marks)
 
 
-def two_lists(aggregator: fl.Aggregator) -> int:
+def two_lists(aggregator: Aggregator) -> int:
     """Half of the clients hear that the victim survived, the others that it dropped out.
 
     Bonawitz et al., CCS 2017, section 6.2 (why survivors are signed). Client 6 signs both lists.
     On a sparse graph it is half of the victim's neighbours.
     """
-    consents: dict[int, fl.Value] = {}
+    consents: dict[int, Value] = {}
 
     def told(client: int, machines: dict[int, Machine]) -> bool:
         victim = innermost(machines[VICTIM])
         return client in getattr(victim, "holders", (1, 3, 2, 4, 6, 5))[1::2]
 
-    def lists(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def lists(message: Message, machines: dict[int, Machine]) -> Message:
         return without_victim(message) if told(message.receiver, machines) else message
 
-    def keep(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def keep(message: Message, machines: dict[int, Machine]) -> Message:
         consents[message.sender] = message.body["signature"]
         return message
 
-    def show(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def show(message: Message, machines: dict[int, Machine]) -> Message:
         reader, liar = (innermost(machines[k]) for k in (message.receiver, COLLUDER))
         group = told(reader.party, machines)
         signed = {k: row for k, row in consents.items() if told(k, machines) == group}
@@ -146,14 +147,14 @@ def two_lists(aggregator: fl.Aggregator) -> int:
 # --- by keys --------------------------------------------------------------------------------------
 
 
-def substituted_keys(aggregator: fl.Aggregator) -> int:
+def substituted_keys(aggregator: Aggregator) -> int:
     """The server puts its own public keys in place of the other clients'.
 
     Diffie, van Oorschot and Wiener, Designs, Codes and Cryptography 1992 (the man in the middle).
     """
     own = X25519PrivateKey.generate()
 
-    def keys(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def keys(message: Message, machines: dict[int, Machine]) -> Message:
         adverts = np.array(message.body["adverts"])
         draws = np.random.default_rng(message.receiver)
         for place, client in enumerate(message.body["clients"].tolist()):
@@ -161,11 +162,11 @@ def substituted_keys(aggregator: fl.Aggregator) -> int:
                 adverts[place] = draws.integers(0, 256, ADVERT, dtype=np.uint8)
         return altered(message, adverts=adverts)
 
-    def deal(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def deal(message: Message, machines: dict[int, Machine]) -> Message:
         rows = np.frombuffer(public_bytes(own), dtype=np.uint8)
         return altered(message, exchange=np.tile(rows, (len(message.body["clients"]), 1)))
 
-    def dealt(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def dealt(message: Message, machines: dict[int, Machine]) -> Message:
         first, theirs = message.body["sealed"][0], message.body["exchange"]
         public = fl.paillier.PublicKey(message.body["modulus"])
         context = f"{public.fingerprint} round 1 for {VICTIM + 1}".encode()
@@ -183,19 +184,19 @@ def substituted_keys(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, change=all_of_them))
 
 
-def keys_of_low_order(aggregator: fl.Aggregator) -> int:
+def keys_of_low_order(aggregator: Aggregator) -> int:
     """The server puts points of low order in place of the clients' keys: secrets are then known.
 
     Lim and Lee, CRYPTO 1997.
     """
 
-    def keys(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def keys(message: Message, machines: dict[int, Machine]) -> Message:
         adverts = np.array(message.body["adverts"])
         others = message.body["clients"] != message.receiver
         adverts[others, :2] = 0
         return altered(message, adverts=adverts)
 
-    def deal(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def deal(message: Message, machines: dict[int, Machine]) -> Message:
         return altered(message, exchange=np.zeros_like(message.body["exchange"]))
 
     def both(machines: dict[int, Machine]) -> None:
@@ -205,19 +206,19 @@ def keys_of_low_order(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, change=both))
 
 
-def replayed(aggregator: fl.Aggregator) -> int:
+def replayed(aggregator: Aggregator) -> int:
     """The victim gets keys, shares, consents and tokens of an earlier round again.
 
     Denning and Sacco, CACM 1981.
     """
-    old: dict[str, fl.Message] = {}
+    old: dict[str, Message] = {}
 
-    def keep(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def keep(message: Message, machines: dict[int, Machine]) -> Message:
         if message.receiver == VICTIM:
             old.setdefault(message.kind, message)
         return message
 
-    def again(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def again(message: Message, machines: dict[int, Machine]) -> Message:
         return old.get(message.kind, message) if message.receiver == VICTIM else message
 
     kinds = ("keys", "sealed", "consents", "deal", "key", "mean", "chain", "token")
@@ -233,13 +234,13 @@ def replayed(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, change=every(again)))
 
 
-def one_pad_twice(aggregator: fl.Aggregator) -> int:
+def one_pad_twice(aggregator: Aggregator) -> int:
     """The round is broken off and begun anew; what masks both updates would cancel.
 
     Mason, Watkins, Eisner and Stubblefield, CCS 2006 (two-time pads).
     """
 
-    def other(client: int, received: Weights) -> fl.Vector:
+    def other(client: int, received: Weights) -> Vector:
         return trained(client, received) * (0.2 + 0.1 * client)
 
     first, second = play(aggregator), play(aggregator, train=other)
@@ -253,7 +254,7 @@ def one_pad_twice(aggregator: fl.Aggregator) -> int:
     return recovered(truth, found)
 
 
-def _quotient(aggregator: fl.PaillierAggregator, first: Play, second: Play) -> fl.Vector:
+def _quotient(aggregator: fl.PaillierAggregator, first: Play, second: Play) -> Vector:
     """Returns what the quotient of two ciphertexts holds if they have one randomness."""
     key = aggregator.held_by(VICTIM)
     n, square = key.public.n, key.public.n_squared
@@ -274,7 +275,7 @@ def _ciphertexts(played: Play, client: int) -> list[int]:
 # --- by what is added up --------------------------------------------------------------------------
 
 
-def inconsistent_models(aggregator: fl.Aggregator) -> int:
+def inconsistent_models(aggregator: Aggregator) -> int:
     """The victim gets the true model, the others one whose updates are 0 but for the biases.
 
     Pasquini, Francati and Ateniese, CCS 2022.
@@ -282,7 +283,7 @@ def inconsistent_models(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, model_of=lambda k, own: own if k == VICTIM else dead(own)))
 
 
-def announced_weights(aggregator: fl.Aggregator) -> int:
+def announced_weights(aggregator: Aggregator) -> int:
     """The others are suppressed by a weight of 1, where the victim is announced with 2^33.
 
     Pasquini, Francati and Ateniese, CCS 2022, with weights in the models' place.
@@ -290,7 +291,7 @@ def announced_weights(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, weights={**dict.fromkeys(range(CLIENTS), 1), VICTIM: 2**33}))
 
 
-def few_clients(aggregator: fl.Aggregator) -> int:
+def few_clients(aggregator: Aggregator) -> int:
     """The server invites the victim and a client of its own.
 
     Boenisch et al., EuroS&P 2023 (sybils beside the victim).
@@ -299,18 +300,18 @@ def few_clients(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, weights=invited), COLLUDER)
 
 
-def chosen_ciphertexts(aggregator: fl.Aggregator) -> int:
+def chosen_ciphertexts(aggregator: Aggregator) -> int:
     """A client is asked to decrypt the victim's ciphertexts in place of the sum, or of the mean.
 
     Naor and Yung, STOC 1990.
     """
-    kept: dict[int, fl.Message] = {}
+    kept: dict[int, Message] = {}
 
-    def keep(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def keep(message: Message, machines: dict[int, Machine]) -> Message:
         kept[message.sender] = message
         return message
 
-    def ask(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def ask(message: Message, machines: dict[int, Machine]) -> Message:
         name = "mean" if message.kind == "mean" else "ciphertexts"
         return altered(message, **{name: kept[VICTIM].body["ciphertexts"]})
 
@@ -322,7 +323,7 @@ def chosen_ciphertexts(aggregator: fl.Aggregator) -> int:
     return read(play(aggregator, change=all_of_them))
 
 
-def tracker(aggregator: fl.Aggregator) -> int:
+def tracker(aggregator: Aggregator) -> int:
     """The server gets sums over several sets of clients, and solves for the victim's update.
 
     Denning, Denning and Schwartz, ACM TODS 1979.
@@ -330,10 +331,10 @@ def tracker(aggregator: fl.Aggregator) -> int:
     if isinstance(aggregator, fl.ChainAggregator):
         return _tracker_of_chains(aggregator)
 
-    def lists(message: fl.Message, machines: dict[int, Machine]) -> list[fl.Message]:
+    def lists(message: Message, machines: dict[int, Machine]) -> list[Message]:
         return [message, without_victim(message)]
 
-    def sums(message: fl.Message, machines: dict[int, Machine]) -> list[fl.Message]:
+    def sums(message: Message, machines: dict[int, Machine]) -> list[Message]:
         key = innermost(machines[SERVER])._key
         mine = [int.from_bytes(row.tobytes(), "little") for row in kept.body["ciphertexts"]]
         rows = [
@@ -346,12 +347,12 @@ def tracker(aggregator: fl.Aggregator) -> int:
         rest = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
         return [message, replace(altered(message, ciphertexts=rest), receiver=1)]
 
-    def keep(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+    def keep(message: Message, machines: dict[int, Machine]) -> Message:
         nonlocal kept
         kept = message
         return message
 
-    kept: fl.Message
+    kept: Message
 
     def all_of_them(machines: dict[int, Machine]) -> None:
         tamper("update", keep, VICTIM)(machines)
@@ -400,7 +401,7 @@ class TrackingChains(Machine):
             )
         yield self.token(0, now)
 
-    def token(self, first: int, now: float) -> fl.Message:
+    def token(self, first: int, now: float) -> Message:
         return Token(
             chain=0,
             mask=1,
@@ -411,7 +412,7 @@ class TrackingChains(Machine):
             values=np.zeros(self.round.size, dtype=FIXED.dtype),
         ).message(self, first, "token", bytes(32))
 
-    def receive(self, message: fl.Message, now: float) -> Iterator[Output]:
+    def receive(self, message: Message, now: float) -> Iterator[Output]:
         if message.kind != "sum":
             return
         users = message.body["users"].tolist()
@@ -425,7 +426,7 @@ class TrackingChains(Machine):
             yield self.token(self.attempt - 1, now)
 
 
-def sums_of_two_rounds(aggregator: fl.Aggregator) -> int:
+def sums_of_two_rounds(aggregator: Aggregator) -> int:
     """The victim takes part in one of two rounds in which nobody's update changes.
 
     Lam et al., ICML 2021; So et al., AAAI 2023.
@@ -442,7 +443,7 @@ def sums_of_two_rounds(aggregator: fl.Aggregator) -> int:
 
 WITH_A_CLIENT = (two_lists, few_clients)
 """Attacks in which client 6 helps the server."""
-ATTACKS: dict[Callable[[fl.Aggregator], int], set[str]] = {
+ATTACKS: dict[Callable[[Aggregator], int], set[str]] = {
     late_values: {"plain", "chain"},
     two_lists: {"plain"},
     substituted_keys: {"plain", "paillier", "hidden"},
@@ -490,7 +491,7 @@ def test_records_are_in_the_sum_if_the_server_chooses_the_model(name, carrier):
     start[5 * units : 8 * units] = np.repeat([1.0, -1.0, 0.5], units) / units
     start[8 * units :] = 0.0
 
-    def train(client: int, received: Weights) -> fl.Vector:
+    def train(client: int, received: Weights) -> Vector:
         own = nn.Sequential(nn.Linear(4, units), nn.ReLU(), nn.Linear(units, 3))
         set_weights(own, received)
         sgd = LocalSGD(epochs=1, batch_size=None, lr=2.0, loss=cross_entropy)

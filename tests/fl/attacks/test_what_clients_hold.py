@@ -7,7 +7,9 @@ import pytest
 
 import fl
 from extensions.errors import RoundError
+from fl.protocols import SERVER, Machine, Message, Refusal, Round
 from fl.round.machines import Plan
+from fl.simulation import DropOut
 from tests.fl.training.test_federated import small
 from tests.helpers.federated.attackers import AGGREGATORS, CLIENTS, WEIGHTS, dead, play
 from tests.helpers.federated.carriers import CARRIERS, places
@@ -15,14 +17,14 @@ from tests.helpers.federated.masked_rounds import half, run, updates
 from tests.helpers.refused import refused
 
 PLACES = places(AGGREGATORS)
-ROUND = fl.Round(number=1, size=5, weights=dict.fromkeys(range(6), 1))
+ROUND = Round(number=1, size=5, weights=dict.fromkeys(range(6), 1))
 
 
 def masked(**settings: int) -> fl.MaskedAggregator:
     return fl.MaskedAggregator(**settings)  # type: ignore[arg-type]
 
 
-def announced(clients: int, cohort: int, population: int = 100) -> fl.Round:
+def announced(clients: int, cohort: int, population: int = 100) -> Round:
     weights = dict.fromkeys(range(clients), 1)
     return replace(ROUND, weights=weights, plan=Plan(cohort=cohort, population=population))
 
@@ -32,27 +34,27 @@ def test_client_withdraws_where_it_is_announced_with_another_weight(name, carrie
     played = play(AGGREGATORS[name](), weights={**WEIGHTS, 3: WEIGHTS[3] + 1})
     kind = "key" if played.aggregator.hides_model else "begin"
     reason = f"'{kind}' gives this client a weight of 3, not its own 2"
-    assert fl.Refusal(3, reason) in played.refusals
+    assert Refusal(3, reason) in played.refusals
     assert played.outcome is None or 3 not in played.outcome.included
 
 
-class Stranger(fl.Machine):
+class Stranger(Machine):
     """Whoever the server made up: it is ready at once, and greets where rounds begin so."""
 
     greets = False
 
     def start(self, now: float):
         if self.greets:
-            yield self.send(fl.SERVER, "hello", exchange=b"\x09" + bytes(31), modulus=0)
+            yield self.send(SERVER, "hello", exchange=b"\x09" + bytes(31), modulus=0)
 
-    def receive(self, message: fl.Message, now: float):
+    def receive(self, message: Message, now: float):
         if message.kind == "model":
-            yield self.send(fl.SERVER, "ready")
+            yield self.send(SERVER, "ready")
 
 
 @pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])
 def test_client_withdraws_where_clients_are_announced_that_the_run_has_not(name, carrier):
-    def invite(machines: dict[int, fl.Machine]) -> None:
+    def invite(machines: dict[int, Machine]) -> None:
         machines[CLIENTS] = Stranger(machines[0].round, CLIENTS)
         machines[CLIENTS].greets = name == "hidden"
 
@@ -119,15 +121,15 @@ def test_clients_of_one_model_never_verify_those_of_another(carrier):
         change=lambda machines: _another_model(machines, 4),
     )
     (refusal,) = played.refusals
-    assert refusal == fl.Refusal(4, "a signature that is not client 4's")
+    assert refusal == Refusal(4, "a signature that is not client 4's")
     assert played.outcome is not None
     assert played.outcome.included == (0, 1, 2, 3, 5, 6)
 
 
-def _another_model(machines: dict[int, fl.Machine], client: int) -> None:
+def _another_model(machines: dict[int, Machine], client: int) -> None:
     inner = machines[client].receive
 
-    def receive(message: fl.Message, now: float):
+    def receive(message: Message, now: float):
         if message.kind == "model":
             message = replace(message, body={"values": dead(message.body["values"])})
         yield from inner(message, now)
@@ -139,11 +141,11 @@ def test_clients_of_other_settings_never_verify_each_other():
     aggregator, given = half(), updates(6)
     other = replace(ROUND, weights={k: k + 1 for k in given}, context=b"other settings")
 
-    def change(machines: dict[int, fl.Machine]) -> None:
+    def change(machines: dict[int, Machine]) -> None:
         machines[4] = aggregator.client(other, 4, given[4])
 
     outcome, _ = run(aggregator, given, change)
-    assert outcome.refusals == (fl.Refusal(4, "a signature that is not client 4's"),)
+    assert outcome.refusals == (Refusal(4, "a signature that is not client 4's"),)
 
 
 def test_every_setting_of_a_run_and_of_a_round_is_in_what_clients_sign():
@@ -177,7 +179,7 @@ def test_run_whose_clients_mostly_vanish_fails_before_it_begins():
     averaging = small(
         client_fraction=1.0,
         aggregator=fl.MaskedAggregator(),
-        drop_outs=lambda number: [fl.DropOut(k, "ready") for k in (0, 1)],
+        drop_outs=lambda number: [DropOut(k, "ready") for k in (0, 1)],
     )
     with pytest.raises(RoundError, match=re.escape("4 clients are ready, of at least 5.")):
         averaging.fit(1, progress=False)

@@ -5,6 +5,8 @@ import pytest
 
 import fl
 from fl.masked.lanes import pack, unpack, words
+from fl.protocols import Round
+from fl.simulation import DropOut
 from tests.helpers.federated.masked_rounds import Small, check_exact, run, updates
 from tests.helpers.refused import refused
 
@@ -49,7 +51,7 @@ def test_packed_rounds_are_exact_and_send_fewer_bytes(graph, lanes, size):
         fl.MaskedAggregator(threshold=0.5, fixed_point=fixed, graph=graph, lanes=each)
         for each in (1, lanes)
     ]
-    given, lost = updates(8, size), [fl.DropOut(3, "masked")]
+    given, lost = updates(8, size), [DropOut(3, "masked")]
     sent = []
     for aggregator in made:
         outcome, _ = run(aggregator, given, drop_outs=lost)
@@ -61,7 +63,7 @@ def test_packed_rounds_are_exact_and_send_fewer_bytes(graph, lanes, size):
 
 def test_lanes_are_in_what_clients_sign():
     fixed = fl.FixedPoint(bits=64, frac_bits=10, clip=4.0)
-    round = fl.Round(number=1, size=5, weights={0: 1, 1: 1, 2: 1})
+    round = Round(number=1, size=5, weights={0: 1, 1: 1, 2: 1})
     contexts = {
         fl.MaskedAggregator(fixed_point=fixed, lanes=lanes)._terms(round).context
         for lanes in (1, 2, 3)

@@ -6,20 +6,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import fl
+from fl.protocols import SERVER, Machine, Message, Refusal
+from fl.simulation import DropOut
 from tests.helpers.federated.masked_rounds import altered, check_exact, half, run, tamper, updates
 
-Change = Callable[[fl.Message, dict[int, fl.Machine]], object]
+Change = Callable[[Message, dict[int, Machine]], object]
 
 
 def to_client_0(change: Change) -> Change:
     return lambda message, machines: change(message, machines) if message.receiver == 0 else message
 
 
-def refusal_of_client_0(kind: str, change: Change, *drop_outs: fl.DropOut) -> str:
+def refusal_of_client_0(kind: str, change: Change, *drop_outs: DropOut) -> str:
     """Returns why client 0 withdraws from a round in which the server lies to it."""
     given = updates(6)
-    lies = tamper(kind, to_client_0(change), fl.SERVER)
+    lies = tamper(kind, to_client_0(change), SERVER)
     outcome, _ = run(half(), given, lies, drop_outs=drop_outs)
     check_exact(half(), given, outcome, outcome.included)
     (reason,) = [refusal.reason for refusal in outcome.refusals if refusal.client == 0][:1]
@@ -34,7 +35,7 @@ def longer(array: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
 def listing(extra: int, *names: str) -> Change:
     """Returns a change that lists one client more, with the first client's rows."""
 
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         rows = {name: longer(message.body[name]) for name in names}
         return altered(message, clients=np.append(message.body["clients"], extra), **rows)
 
@@ -56,7 +57,7 @@ def test_client_refuses_a_list_with_a_stranger(kind, names):
 
 
 def test_client_refuses_a_survivor_who_dealt_no_share():
-    reason = refusal_of_client_0("survivors", listing(5), fl.DropOut(5, "shares"))
+    reason = refusal_of_client_0("survivors", listing(5), DropOut(5, "shares"))
     assert "of which [5] are not among [0, 1, 2, 3, 4]" in reason
 
 
@@ -66,7 +67,7 @@ def test_consent_of_a_client_that_is_no_survivor_does_not_count():
     With its signature client 0 would be told of four consents, as many as are needed.
     """
 
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         liar, listed = machines[5], message.body["clients"]
         signature = liar._sign(liar._roster.survivors(range(5)))
         return altered(
@@ -75,7 +76,7 @@ def test_consent_of_a_client_that_is_no_survivor_does_not_count():
             signatures=longer(message.body["signatures"][:3], signature),
         )
 
-    reason = refusal_of_client_0("consents", change, fl.DropOut(5, "masked"))
+    reason = refusal_of_client_0("consents", change, DropOut(5, "masked"))
     assert "of which [5] are not among [0, 1, 2, 3, 4]" in reason
 
 
@@ -99,26 +100,26 @@ def test_client_refuses_its_own_words_of_an_earlier_round(kind, names, reason):
     """Round, clients, weights and survivors are the same, and its old signatures are right."""
     aggregator, given, old = half(), updates(6), {}
 
-    def keep(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def keep(message: Message, machines: dict[int, Machine]) -> Message:
         old.update({name: message.body[name][0] for name in names})
         return message
 
-    def replay(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def replay(message: Message, machines: dict[int, Machine]) -> Message:
         body = {name: np.array(message.body[name]) for name in names}
         for name, rows in body.items():
             rows[0] = old[name]
         return altered(message, **body)
 
-    run(aggregator, given, tamper(kind, to_client_0(keep), fl.SERVER))
-    outcome, _ = run(aggregator, given, tamper(kind, to_client_0(replay), fl.SERVER))
-    assert outcome.refusals[0] == fl.Refusal(0, reason)
+    run(aggregator, given, tamper(kind, to_client_0(keep), SERVER))
+    outcome, _ = run(aggregator, given, tamper(kind, to_client_0(replay), SERVER))
+    assert outcome.refusals[0] == Refusal(0, reason)
     check_exact(aggregator, given, outcome, range(kind == "keys", 6))
 
 
 @pytest.mark.parametrize("kind", ["keys", "sealed", "survivors", "consents"])
 def test_client_answers_a_message_that_comes_twice_once(kind):
     given = updates(6)
-    outcome, _ = run(half(), given, tamper(kind, lambda m, _: [m, m], fl.SERVER))
+    outcome, _ = run(half(), given, tamper(kind, lambda m, _: [m, m], SERVER))
     assert outcome.refusals == ()
     check_exact(half(), given, outcome, range(6))
     sent = [entry.message.kind for entry in outcome.transcript if entry.message.sender == 0]
@@ -126,12 +127,10 @@ def test_client_answers_a_message_that_comes_twice_once(kind):
 
 
 def test_server_refuses_a_message_of_another_round():
-    def old(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
-        return fl.Message(
-            round=2, sender=2, receiver=fl.SERVER, kind=message.kind, body=message.body
-        )
+    def old(message: Message, machines: dict[int, Machine]) -> Message:
+        return Message(round=2, sender=2, receiver=SERVER, kind=message.kind, body=message.body)
 
     given = updates(6)
     outcome, _ = run(half(), given, tamper("masked", old, 2))
-    assert outcome.refusals == (fl.Refusal(2, "a message of round 2, not 1"),)
+    assert outcome.refusals == (Refusal(2, "a message of round 2, not 1"),)
     check_exact(half(), given, outcome, [0, 1, 3, 4, 5])

@@ -11,6 +11,8 @@ from extensions.errors import RoundError, UpdateError
 from fl.masked.ciphers import fresh_key
 from fl.masked.server import MaskedServer
 from fl.masked.terms import as_bytes
+from fl.protocols import SERVER, Machine, Message, Refusal, Round, aggregate
+from fl.simulation import DropOut
 from tests.helpers.federated.masked_rounds import altered, check_exact, half, run, tamper, updates
 from tests.helpers.refused import refused
 
@@ -22,13 +24,13 @@ BEFORE, AFTER = ("advertise", "shares", "masked"), ("consent", "unmask")
 @pytest.mark.parametrize("kind", [*BEFORE, *AFTER])
 def test_sum_of_those_who_remain_is_exact_whoever_drops_out_when(kind, when, lost):
     aggregator, given = half(), updates(6)
-    drop_outs = [fl.DropOut(client, kind, when) for client in lost]
+    drop_outs = [DropOut(client, kind, when) for client in lost]
     outcome, _ = run(aggregator, given, drop_outs=drop_outs)
     left_out = lost if kind in BEFORE and (kind, when) != ("masked", "after") else ()
     check_exact(aggregator, given, outcome, [c for c in given if c not in left_out])
     assert outcome.vanished == lost
     silent = {"before": kind, "after": {"advertise": "shares", "shares": "masked"}.get(kind)}[when]
-    named = tuple(fl.Refusal(c, f"no {silent!r} within 7 s") for c in left_out)
+    named = tuple(Refusal(c, f"no {silent!r} within 7 s") for c in left_out)
     assert outcome.refusals == named
 
 
@@ -38,18 +40,18 @@ def test_sum_is_exact_when_clients_drop_out_at_all_stages_of_one_round(bits):
     aggregator = fl.MaskedAggregator(threshold=0.5, fixed_point=fixed)
     given = updates(11)
     stages = zip((1, 3, 4, 8, 10), (*BEFORE, *AFTER), strict=True)
-    outcome, _ = run(aggregator, given, drop_outs=[fl.DropOut(*stage) for stage in stages])
+    outcome, _ = run(aggregator, given, drop_outs=[DropOut(*stage) for stage in stages])
     check_exact(aggregator, given, outcome, [0, 2, 5, 6, 7, 8, 9, 10])
 
 
 @pytest.mark.parametrize("kind", [*BEFORE, *AFTER])
 def test_threshold_is_enough_and_one_less_is_refused_by_name(kind):
     aggregator, given = half(), updates(5)
-    lost = [fl.DropOut(client, kind) for client in (0, 2)]
+    lost = [DropOut(client, kind) for client in (0, 2)]
     outcome, _ = run(aggregator, given, drop_outs=lost)
     check_exact(aggregator, given, outcome, [1, 3, 4] if kind in BEFORE else range(5))
     with pytest.raises(RoundError, match=rf"2 of 5 .* {kind!r}, fewer than the threshold 3"):
-        run(aggregator, given, drop_outs=[*lost, fl.DropOut(3, kind)])
+        run(aggregator, given, drop_outs=[*lost, DropOut(3, kind)])
 
 
 @pytest.mark.parametrize(("clients", "needed"), [(2, 2), (3, 3), (4, 3), (6, 5), (9, 7), (100, 67)])
@@ -64,11 +66,11 @@ def test_range_weights_and_threshold_are_checked_before_anything_is_sent():
     with refused("threshold", "range", value=0.4):
         fl.MaskedAggregator(threshold=0.4)
     with refused("frac_bits", "range", value=16):
-        fl.aggregate(half(), updates(5), dict.fromkeys(range(5), 4000))
+        aggregate(half(), updates(5), dict.fromkeys(range(5), 4000))
     with pytest.raises(UpdateError, match="values lie beyond"):
-        fl.aggregate(half(), {0: np.zeros(2), 1: np.array([4.1, 0.0])})
+        aggregate(half(), {0: np.zeros(2), 1: np.array([4.1, 0.0])})
     with refused("clients of a round", "range", value=1):
-        fl.aggregate(half(), {0: np.zeros(2)})
+        aggregate(half(), {0: np.zeros(2)})
 
 
 def leb128(number: int) -> int:
@@ -86,10 +88,10 @@ def test_bytes_of_a_client_are_those_of_the_formula(clients, size, bits):
         assert outcome.transcript.bytes(receiver=client) == down
 
 
-def advertises(row: int, key: Callable[[dict[int, fl.Machine]], bytes]) -> Callable[..., object]:
+def advertises(row: int, key: Callable[[dict[int, Machine]], bytes]) -> Callable[..., object]:
     """Returns a change that puts another key into an advertisement, rightly signed."""
 
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         client = machines[message.sender]
         advert = np.array(message.body["advert"])
         advert[row] = as_bytes(key(machines))
@@ -100,7 +102,7 @@ def advertises(row: int, key: Callable[[dict[int, fl.Machine]], bytes]) -> Calla
 
 
 def flipped(name: str, where: tuple[int, ...]) -> Callable[..., object]:
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         array = np.array(message.body[name])
         array[where] ^= 1
         return altered(message, **{name: array})
@@ -158,11 +160,11 @@ def test_values_that_come_twice_are_added_once_and_their_client_is_left_out_from
     aggregator, given = half(), updates(6)
     outcome, machines = run(aggregator, given, tamper("masked", lambda m, _: [m, m], 2))
     reason = "a message of kind 'masked' out of turn"
-    assert outcome.refusals == (fl.Refusal(2, reason),)
+    assert outcome.refusals == (Refusal(2, reason),)
     check_exact(aggregator, given, outcome, range(6))
     sent = [(entry.message.sender, entry.message.kind) for entry in outcome.transcript]
     assert (2, "consent") not in sent
-    kept = [v for v in vars(machines[fl.SERVER]).values() if isinstance(v, np.ndarray)]
+    kept = [v for v in vars(machines[SERVER]).values() if isinstance(v, np.ndarray)]
     assert [v.shape for v in kept if v.dtype == np.uint32] == [(5,)]
 
 
@@ -176,7 +178,7 @@ def test_values_that_come_twice_are_added_once_and_their_client_is_left_out_from
 )
 def test_wrong_help_in_unmasking_is_refused_by_name_and_the_sum_stays_exact(kind, change, reason):
     aggregator, given = half(), updates(6)
-    outcome, _ = run(aggregator, given, tamper(kind, change, 2), drop_outs=[fl.DropOut(1, kind)])
+    outcome, _ = run(aggregator, given, tamper(kind, change, 2), drop_outs=[DropOut(1, kind)])
     (refusal,) = outcome.refusals
     assert refusal.client == 2
     assert re.search(reason, refusal.reason)
@@ -194,7 +196,7 @@ def test_wrong_shares_are_left_out_while_enough_right_ones_are_left():
 
 
 def garbled(*holders: int) -> Callable[..., object]:
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         sealed = np.array(message.body["sealed"])
         sealed[list(holders)] ^= 1
         return altered(message, sealed=sealed)
@@ -214,11 +216,11 @@ def test_shares_that_nobody_can_open_are_left_out_and_too_many_name_their_dealer
 
 @pytest.mark.parametrize(("kind", "lost"), [("seed", ()), ("mask key", (2,))])
 def test_shares_of_another_secret_than_was_advertised_are_found(kind, lost):
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         machines[2]._secrets[kind] = fresh_key()
         return message
 
-    drop_outs = [fl.DropOut(client, "masked") for client in lost]
+    drop_outs = [DropOut(client, "masked") for client in lost]
     with pytest.raises(RoundError, match=f"client 2 dealt shares of another {kind} than it adver"):
         run(half(), updates(6), tamper("advertise", change, 2), drop_outs=drop_outs)
 
@@ -231,7 +233,7 @@ def to_client_0(change: Callable[..., object]) -> Callable[..., object]:
 
 
 def dropping(kept: list[int], *names: str) -> Callable[..., object]:
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         return altered(message, **{name: message.body[name][kept] for name in names})
 
     return change
@@ -258,7 +260,7 @@ ROSTER = ("clients", "adverts", "signatures")
 )
 def test_client_withdraws_from_a_server_that_lies_to_it(kind, change, reason):
     aggregator, given = half(), updates(6)
-    outcome, _ = run(aggregator, given, tamper(kind, to_client_0(change), fl.SERVER))
+    outcome, _ = run(aggregator, given, tamper(kind, to_client_0(change), SERVER))
     first, *_ = outcome.refusals
     assert first.client == 0
     assert re.search(reason, first.reason)
@@ -271,13 +273,13 @@ def test_client_withdraws_from_a_server_that_lies_to_it(kind, change, reason):
 
 def test_clients_that_are_told_other_terms_do_not_verify_each_other():
     aggregator, given = half(), updates(6)
-    other = fl.Round(number=1, size=5, weights=dict.fromkeys(given, 1))
+    other = Round(number=1, size=5, weights=dict.fromkeys(given, 1))
 
-    def change(machines: dict[int, fl.Machine]) -> None:
+    def change(machines: dict[int, Machine]) -> None:
         machines[4] = aggregator.client(other, 4, given[4])
 
     outcome, _ = run(aggregator, given, change)
-    assert outcome.refusals == (fl.Refusal(4, "a signature that is not client 4's"),)
+    assert outcome.refusals == (Refusal(4, "a signature that is not client 4's"),)
     check_exact(aggregator, given, outcome, [0, 1, 2, 3, 5])
 
 
@@ -285,18 +287,18 @@ def test_server_that_sends_two_lists_of_survivors_gets_no_share_at_all(monkeypat
     """It tells half of the clients that client 5 dropped out, to get both of its secrets."""
     monkeypatch.setattr(MaskedServer, "_read_consent", lambda self, m: m.body["signature"])
 
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         listed = message.body["clients"]
         return altered(message, clients=listed[:5]) if message.receiver < 3 else message
 
     heard = []
 
-    def note(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def note(message: Message, machines: dict[int, Machine]) -> Message:
         heard.append(message)
         return message
 
-    def both(machines: dict[int, fl.Machine]) -> None:
-        tamper("survivors", change, fl.SERVER)(machines)
+    def both(machines: dict[int, Machine]) -> None:
+        tamper("survivors", change, SERVER)(machines)
         tamper("unmask", note, *range(6))(machines)
 
     with pytest.raises(RoundError, match="0 of 6 .* 'unmask', .*client 5: a signature that"):
@@ -319,7 +321,10 @@ def test_run_of_federated_averaging_equals_the_plain_one():
             aggregator=aggregator,
             client_fraction=1.0,
             weighting="equal",
-            drop_outs=lambda number: [fl.DropOut(3, "masked"), fl.DropOut(3, "update")],
+            drop_outs=lambda number: [
+                DropOut(3, "masked"),
+                DropOut(3, "update"),
+            ],
         )
         history = averaging.fit(rounds=1, progress=False)
         assert history[-1].included == (0, 1, 2, 4, 5, 6, 7)

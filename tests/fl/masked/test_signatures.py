@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 import fl
 from extensions.errors import MessageError
 from fl.masked.terms import Terms, as_bytes
+from fl.protocols import SERVER, Message, Refusal, Round
+from fl.simulation import DropOut
 from tests.helpers.federated.masked_rounds import (
     SMALL,
     altered,
@@ -28,7 +30,7 @@ class Counting(fl.MaskedAggregator):
         super().__init__(**options)  # type: ignore[arg-type]
         self.verified: list[Verified] = []
 
-    def _terms(self, round: fl.Round) -> Terms:
+    def _terms(self, round: Round) -> Terms:
         terms = super()._terms(round)
         for client, public in terms.identities.items():
             if isinstance(public, Ed25519PublicKey):
@@ -67,7 +69,7 @@ def test_so_does_a_run_whose_parties_learn_the_round_from_messages():
         clients=fl.partition((x, y), 8, scheme="iid"),
         aggregator=aggregator,
         client_fraction=1.0,
-        drop_outs=lambda number: [fl.DropOut(3, "masked")],
+        drop_outs=lambda number: [DropOut(3, "masked")],
     )
     averaging.fit(rounds=2, progress=False)
     assert len(aggregator.verified) == len(set(aggregator.verified)) == 2 * (8 + 7)
@@ -76,7 +78,7 @@ def test_so_does_a_run_whose_parties_learn_the_round_from_messages():
 LIED_TO = (0, 3)
 
 
-def lie(message: fl.Message, rows: list[int], flip: int) -> fl.Message:
+def lie(message: Message, rows: list[int], flip: int) -> Message:
     """Returns the message with other signatures for two clients."""
     signatures = message.body["signatures"]
     signatures = signatures[rows[: len(signatures)]]
@@ -93,10 +95,10 @@ def test_a_wrong_signature_after_a_right_one_is_refused_by_every_client_that_get
 ):
     """The server has verified the right ones; each client finds a wrong one by itself."""
     aggregator, given = counting(), updates(6)
-    lies = tamper(kind, lambda message, machines: lie(message, rows, flip), fl.SERVER)
+    lies = tamper(kind, lambda message, machines: lie(message, rows, flip), SERVER)
     outcome, _ = run(aggregator, given, lies)
     reason = f"a signature that is not client {whose}'s"
-    assert outcome.refusals[:2] == tuple(fl.Refusal(client, reason) for client in LIED_TO)
+    assert outcome.refusals[:2] == tuple(Refusal(client, reason) for client in LIED_TO)
     check_exact(aggregator, given, outcome, (1, 2, 4, 5) if kind == "keys" else range(6))
     clients = (6, 4 if kind == "keys" else 6)
     wrong = sum(clients) + len(LIED_TO)
@@ -109,7 +111,7 @@ def test_what_is_remembered_is_right_and_of_two_signatures_a_client():
     keys = {client: Ed25519PrivateKey.generate() for client in (3, 8)}
     verified: list[Verified] = []
     public = {k: Noted(k, key.public_key(), verified) for k, key in keys.items()}
-    terms = Terms(fl.Round(number=1, size=5, weights={3: 1, 8: 1}), 2, SMALL, public)  # type: ignore[arg-type]
+    terms = Terms(Round(number=1, size=5, weights={3: 1, 8: 1}), 2, SMALL, public)  # type: ignore[arg-type]
     words = [b"%d" % word for word in range(5)]
     signed = {(k, word): as_bytes(key.sign(word)) for k, key in keys.items() for word in words}
 

@@ -16,6 +16,8 @@ from fl.masked.sparse.client import SparseClient
 from fl.masked.sparse.leaks import graph_of
 from fl.masked.sparse.terms import SparseRoster, consented
 from fl.masked.terms import MASK_KEY, SEED
+from fl.protocols import SERVER, Machine, Message, Outcome, Refusal, RingVector, Round, aggregate
+from fl.simulation import DropOut, InProcessTransport
 from tests.helpers.federated.attackers import innermost
 from tests.helpers.federated.masked_rounds import (
     SMALL,
@@ -29,7 +31,7 @@ from tests.helpers.federated.masked_rounds import (
 from tests.helpers.refused import refused
 
 BEFORE, AFTER = ("advertise", "shares", "masked"), ("consent", "unmask")
-Change = Callable[[fl.Message, dict[int, fl.Machine]], object]
+Change = Callable[[Message, dict[int, Machine]], object]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -38,7 +40,7 @@ def test_sum_of_those_who_remain_is_exact_whoever_drops_out_when(kind, when):
     """Of 6 neighbours 2 are needed, and 4 others may be gone; three clients are."""
     aggregator, given = sparse(neighbours=6, shares=2), updates(10)
     lost = (1, 4, 8)
-    outcome, _ = run(aggregator, given, drop_outs=[fl.DropOut(c, kind, when) for c in lost])
+    outcome, _ = run(aggregator, given, drop_outs=[DropOut(c, kind, when) for c in lost])
     left_out = lost if kind in BEFORE and (kind, when) != ("masked", "after") else ()
     check_exact(aggregator, given, outcome, [c for c in given if c not in left_out])
     assert {refusal.client for refusal in outcome.refusals} == set(left_out)
@@ -52,7 +54,7 @@ def test_true_degrees_sum_exactly_with_a_fifth_lost(bits):
     asked = fl.SparseGraph(corrupt=0.0, dropping=0.2)
     aggregator, given = fl.MaskedAggregator(graph=asked, fixed_point=fixed), updates(clients)
     given = {client: update / 2 for client, update in given.items()}
-    lost = [fl.DropOut(5 * c, ("shares", "masked", "unmask")[c % 3]) for c in range(clients // 5)]
+    lost = [DropOut(5 * c, ("shares", "masked", "unmask")[c % 3]) for c in range(clients // 5)]
     outcome, machines = run(aggregator, given, drop_outs=lost)
     check_exact(aggregator, given, outcome, [c for c in given if c % 15 > 9 or c % 5])
     assert machines[0]._terms.degree.neighbours < 40
@@ -136,7 +138,7 @@ def to_client_0(change: Change) -> Change:
 def bit(name: str, client: int) -> Change:
     """Returns a change that turns the mark of a client."""
 
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         marks = np.array(message.body[name])
         marks[client // 8] ^= 128 >> client % 8
         return altered(message, **{name: marks})
@@ -145,7 +147,7 @@ def bit(name: str, client: int) -> Change:
 
 
 def flipped(name: str) -> Change:
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         array = np.array(message.body[name])
         array.reshape(-1)[0] ^= 1
         return altered(message, **{name: array})
@@ -176,37 +178,37 @@ ROSTER = ("clients", "adverts", "signatures")
     ],
 )
 def test_client_withdraws_from_a_server_that_lies_to_it(kind, change, reason):
-    client, given = first_refusal(kind, to_client_0(change), fl.SERVER)
+    client, given = first_refusal(kind, to_client_0(change), SERVER)
     assert client == 0
     assert re.search(reason, given)
 
 
 def test_client_refuses_a_survivor_who_dealt_no_share():
     aggregator, given = sparse(neighbours=6, shares=2), updates(10)
-    lies = tamper("survivors", to_client_0(bit("survivors", 9)), fl.SERVER)
-    outcome, _ = run(aggregator, given, lies, drop_outs=[fl.DropOut(9, "shares")])
-    assert fl.Refusal(0, "'survivors' marks [9] as 'survivors', wrongly") in outcome.refusals
+    lies = tamper("survivors", to_client_0(bit("survivors", 9)), SERVER)
+    outcome, _ = run(aggregator, given, lies, drop_outs=[DropOut(9, "shares")])
+    assert Refusal(0, "'survivors' marks [9] as 'survivors', wrongly") in outcome.refusals
 
 
 def test_consent_of_a_client_that_is_no_survivor_does_not_count():
     aggregator, given = sparse(neighbours=6, shares=2), updates(10)
-    lies = tamper("consents", to_client_0(bit("signers", 9)), fl.SERVER)
-    outcome, _ = run(aggregator, given, lies, drop_outs=[fl.DropOut(9, "masked")])
-    assert fl.Refusal(0, "'consents' marks [9] as 'signers', wrongly") in outcome.refusals
+    lies = tamper("consents", to_client_0(bit("signers", 9)), SERVER)
+    outcome, _ = run(aggregator, given, lies, drop_outs=[DropOut(9, "masked")])
+    assert Refusal(0, "'consents' marks [9] as 'signers', wrongly") in outcome.refusals
 
 
 def test_client_withdraws_where_too_few_neighbours_are_left():
-    def alone(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def alone(message: Message, machines: dict[int, Machine]) -> Message:
         listed = enumerate(message.body["clients"].tolist())
         at = next(place for place, c in listed if c in innermost(machines[0])._drawn)
         kept = {name: message.body[name][at : at + 1] for name in (*ROSTER, "draws_you")}
         return altered(message, **kept)
 
-    client, reason = first_refusal("keys", to_client_0(alone), fl.SERVER)
+    client, reason = first_refusal("keys", to_client_0(alone), SERVER)
     assert (client, reason) == (0, "1 neighbours are left, of the 2 that are needed")
 
 
-def with_a_stranger(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+def with_a_stranger(message: Message, machines: dict[int, Machine]) -> Message:
     """Returns the keys with those of a client that did not draw client 0, nor was drawn by it."""
     stranger = next(c for c in range(1, 10) if c not in innermost(machines[0])._drawn)
     listed = message.body["clients"].tolist()
@@ -229,7 +231,7 @@ def with_a_stranger(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.
     ],
 )
 def test_client_that_draws_withdraws_from_a_server_that_lies_to_it(kind, change, reason):
-    client, given = first_refusal(kind, to_client_0(change), fl.SERVER)
+    client, given = first_refusal(kind, to_client_0(change), SERVER)
     assert client == 0
     assert re.search(reason, given)
 
@@ -237,32 +239,32 @@ def test_client_that_draws_withdraws_from_a_server_that_lies_to_it(kind, change,
 def test_client_of_another_tree_of_keys_consents_to_nothing_of_the_others():
     """Its values are in no sum: nobody opens shares of its seed, which it sealed for another."""
     with pytest.raises(RoundError, match="0 shares of client 0's seed") as failed:
-        first_refusal("keys", to_client_0(flipped("path")), fl.SERVER)
+        first_refusal("keys", to_client_0(flipped("path")), SERVER)
     assert "Left out: client 0: a signature that is not client 0's" in str(failed.value)
 
 
 def test_client_refuses_a_dealer_that_it_drew_and_whose_keys_were_hidden_from_it():
     hidden = []
 
-    def hide(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def hide(message: Message, machines: dict[int, Machine]) -> Message:
         hidden.append(min(machines[0]._drawn))
         kept = [place for place, c in enumerate(message.body["clients"]) if c != hidden[0]]
         return altered(message, **{n: message.body[n][kept] for n in (*ROSTER, "draws_you")})
 
-    def fill(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def fill(message: Message, machines: dict[int, Machine]) -> Message:
         row = np.zeros_like(message.body["sealed"][:1])
         return altered(message, sealed=np.concatenate([row, message.body["sealed"]]))
 
     aggregator, given = sparse(neighbours=6, shares=2), updates(10)
 
-    def lies(machines: dict[int, fl.Machine]) -> None:
+    def lies(machines: dict[int, Machine]) -> None:
         tamper("shares", fill, 0)(machines)
         inner = {**machines, 0: innermost(machines[0])}
-        tamper("keys", lambda m, _: to_client_0(hide)(m, inner), fl.SERVER)(machines)
+        tamper("keys", lambda m, _: to_client_0(hide)(m, inner), SERVER)(machines)
 
     outcome, _ = run(aggregator, given, lies)
     reason = f"'sealed' lists [{hidden[0]}], whose keys were not sent"
-    assert outcome.refusals[0] == fl.Refusal(0, reason)
+    assert outcome.refusals[0] == Refusal(0, reason)
 
 
 def test_holder_opens_nothing_of_a_survivor_who_masked_without_it():
@@ -273,7 +275,7 @@ def test_holder_opens_nothing_of_a_survivor_who_masked_without_it():
     aggregator, given = sparse(neighbours=6, shares=3), updates(12)
     left: dict[str, frozenset[int]] = {}
 
-    def fewer(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def fewer(message: Message, machines: dict[int, Machine]) -> Message:
         client = innermost(machines[0])
         gone = frozenset(sorted(client._drawn)[:3])
         left["out"] = gone
@@ -283,7 +285,7 @@ def test_holder_opens_nothing_of_a_survivor_who_masked_without_it():
         body = {"dealt": client._terms.marks(dealt), "sealed": message.body["sealed"][kept]}
         return altered(message, **body)
 
-    def fill(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def fill(message: Message, machines: dict[int, Machine]) -> Message:
         holders = innermost(machines[0]).holders
         told = [c for c in holders if c not in left["out"]]
         tags = dict(zip(told, message.body["tags"], strict=True))
@@ -292,16 +294,16 @@ def test_holder_opens_nothing_of_a_survivor_who_masked_without_it():
 
     opened = []
 
-    def note(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def note(message: Message, machines: dict[int, Machine]) -> Message:
         dealers = innermost(machines[message.sender])._dealers
         if 0 in dealers:
             opened.append(message.body["keys"][dealers.index(0)].any())
         return message
 
-    def lies(machines: dict[int, fl.Machine]) -> None:
+    def lies(machines: dict[int, Machine]) -> None:
         tamper("unmask", note, *range(12))(machines)
         tamper("masked", fill, 0)(machines)
-        tamper("sealed", to_client_0(fewer), fl.SERVER)(machines)
+        tamper("sealed", to_client_0(fewer), SERVER)(machines)
 
     with pytest.raises(RoundError, match=r"0 shares of client 0's seed can be opened, of the 3"):
         run(aggregator, given, lies)
@@ -310,14 +312,14 @@ def test_holder_opens_nothing_of_a_survivor_who_masked_without_it():
 
 
 def test_client_that_draws_more_than_it_must_is_left_out():
-    def more(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def more(message: Message, machines: dict[int, Machine]) -> Message:
         return altered(message, drawn=np.array([255, 192], np.uint8))
 
     client, reason = first_refusal("advertise", more, 3)
     assert (client, reason) == (3, "it draws 9 clients, not as many as it must")
 
 
-def unproved(machines: dict[int, fl.Machine], dealer: int) -> list[int]:
+def unproved(machines: dict[int, Machine], dealer: int) -> list[int]:
     """Returns the clients to whom a dealer did not prove that it has a mask with them."""
     return [c for c in range(len(machines) - 1) if dealer in innermost(machines[c])._unproved]
 
@@ -338,7 +340,7 @@ def test_corrupt_clients_count_as_colluders_do():
     asked = fl.SparseGraph(corrupt=0.35, dropping=0.1)
     with refused("corrupt", "range", value=0.35):
         fl.MaskedAggregator(graph=asked).check_round(
-            fl.Round(number=1, size=5, weights=dict.fromkeys(range(40), 1))
+            Round(number=1, size=5, weights=dict.fromkeys(range(40), 1))
         )
     fifth = fl.MaskedAggregator(graph=fl.SparseGraph(corrupt=0.2))
     assert fifth.honest(1000) == 444  # 95 % of 667 - 200
@@ -346,7 +348,7 @@ def test_corrupt_clients_count_as_colluders_do():
 
 
 def test_degree_is_in_what_clients_sign():
-    round = fl.Round(number=1, size=5, weights=dict.fromkeys(range(10), 1))
+    round = Round(number=1, size=5, weights=dict.fromkeys(range(10), 1))
     made = [sparse(*how) for how in ((4, 3), (6, 3), (4, 2), (6, 2))]
     contexts = {aggregator._terms(round).context for aggregator in made}
     assert len(contexts) == 4
@@ -383,10 +385,10 @@ def test_a_thousand_clients_of_whom_a_fifth_is_lost_have_the_exact_sum():
     fixed = fl.FixedPoint(bits=32, frac_bits=9, clip=4.0)
     aggregator = fl.MaskedAggregator(fixed_point=fixed, graph=fl.SparseGraph())
     given, lost = updates(1000), range(3, 603, 3)
-    outcome = fl.aggregate(
+    outcome = aggregate(
         aggregator,
         given,
-        transport=fl.InProcessTransport(drop_outs=[fl.DropOut(c, "masked") for c in lost]),
+        transport=InProcessTransport(drop_outs=[DropOut(c, "masked") for c in lost]),
     )
     assert outcome.included == tuple(c for c in range(1000) if c not in lost)
     total = sum(fixed.encode(given[c]) for c in outcome.included)
@@ -399,7 +401,7 @@ def test_a_thousand_clients_of_whom_a_fifth_is_lost_have_the_exact_sum():
 # --- who learns what ------------------------------------------------------------------------------
 
 
-def parts_of(machines: dict[int, fl.Machine], left: set[int]) -> set[frozenset[int]]:
+def parts_of(machines: dict[int, Machine], left: set[int]) -> set[frozenset[int]]:
     """Returns the clients that are left, by whom masks connect: who drew whom."""
     found: list[set[int]] = [{c} for c in left]
     for client in left:
@@ -417,7 +419,7 @@ def test_leaks_are_sums_of_the_parts_into_which_drop_outs_cut_the_graph():
     aggregator, given = sparse(neighbours=1, shares=1), updates(9)
     for _ in range(60):
         with suppress(RoundError):
-            drop_outs = [fl.DropOut(c, "masked") for c in (0, 1)]
+            drop_outs = [DropOut(c, "masked") for c in (0, 1)]
             outcome, machines = run(aggregator, given, drop_outs=drop_outs)
             parts = parts_of(machines, set(outcome.included))
             if len(parts) > 1 and min(map(len, parts)) > 1:
@@ -432,10 +434,10 @@ def test_leaks_are_sums_of_the_parts_into_which_drop_outs_cut_the_graph():
         assert not np.array_equal(left[min(part)], SMALL.encode(given[min(part)], min(part) + 1))
 
 
-def unmasked(machines: dict[int, fl.Machine], outcome: fl.Outcome) -> dict[int, fl.RingVector]:
+def unmasked(machines: dict[int, Machine], outcome: Outcome) -> dict[int, RingVector]:
     """Returns survivors' values without their own masks, and those with clients that are gone."""
     found = {}
-    for message in outcome.transcript.received(fl.SERVER, "masked"):
+    for message in outcome.transcript.received(SERVER, "masked"):
         client, values = machines[message.sender], np.array(message.body["values"])
         roster, seed = client._roster, client._secrets[SEED]
         key = ciphers.derive(seed, roster.session, "individual mask", client.party)
@@ -451,7 +453,7 @@ def unmasked(machines: dict[int, fl.Machine], outcome: fl.Outcome) -> dict[int, 
 
 def test_server_with_enough_holders_of_one_client_reads_it_and_with_fewer_the_sum():
     aggregator, given = sparse(neighbours=4, shares=3), updates(10)
-    outcome, _ = run(aggregator, given, drop_outs=[fl.DropOut(3, "masked")])
+    outcome, _ = run(aggregator, given, drop_outs=[DropOut(3, "masked")])
     holders = graph_of(outcome.transcript).holders
     present = [c for c in holders[0] if c != 3][:3]
     few = fl.Coalition(present[:2], server=True)
@@ -466,7 +468,7 @@ def test_server_with_enough_holders_of_one_client_reads_it_and_with_fewer_the_su
 def test_clients_that_dealt_nothing_are_in_no_part():
     """Nobody has masks with them, and nothing of theirs keeps the sum of the others."""
     aggregator, given = sparse(neighbours=4, shares=2), updates(10)
-    outcome, _ = run(aggregator, given, drop_outs=[fl.DropOut(3, "shares")])
+    outcome, _ = run(aggregator, given, drop_outs=[DropOut(3, "shares")])
     known = aggregator.leaks_to(fl.Coalition(server=True), outcome)
     assert known == {frozenset(range(10)) - {3}}
 

@@ -5,21 +5,21 @@ import dataclasses
 import numpy as np
 import pytest
 
-import fl
 from fl.masked.terms import Roster, Terms, as_bytes
+from fl.protocols import SERVER, Machine, Message, Refusal, Round
 from tests.helpers.federated.masked_rounds import SMALL, check_exact, half, run, tamper, updates
 
 WEIGHTS = {0: 1, 1: 2, 4: 3}
-ROUND = fl.Round(number=3, size=5, weights=WEIGHTS)
+ROUND = Round(number=3, size=5, weights=WEIGHTS)
 TERMS = Terms(ROUND, 2, SMALL, {})
 GIVEN = np.zeros(5)
 LATE = ("consent", "unmask")
 """Messages after which a client's values are in the sum, whatever becomes of it."""
 OTHERS = {
-    "number": Terms(fl.Round(number=4, size=5, weights=WEIGHTS), 2, SMALL, {}),
-    "size": Terms(fl.Round(number=3, size=6, weights=WEIGHTS), 2, SMALL, {}),
-    "weight": Terms(fl.Round(number=3, size=5, weights={**WEIGHTS, 1: 1}), 2, SMALL, {}),
-    "client": Terms(fl.Round(number=3, size=5, weights={0: 1, 1: 2, 5: 3}), 2, SMALL, {}),
+    "number": Terms(Round(number=4, size=5, weights=WEIGHTS), 2, SMALL, {}),
+    "size": Terms(Round(number=3, size=6, weights=WEIGHTS), 2, SMALL, {}),
+    "weight": Terms(Round(number=3, size=5, weights={**WEIGHTS, 1: 1}), 2, SMALL, {}),
+    "client": Terms(Round(number=3, size=5, weights={0: 1, 1: 2, 5: 3}), 2, SMALL, {}),
     "threshold": Terms(ROUND, 3, SMALL, {}),
     **{
         name: Terms(ROUND, 2, dataclasses.replace(SMALL, **{name: value}), {})
@@ -65,31 +65,31 @@ def test_signed_bytes_differ_with_every_key_client_and_survivor():
     [("keys", "survivors"), ("keys", "consents"), ("sealed", "keys"), ("survivors", "consents")],
 )
 def test_a_message_before_its_turn_gets_no_answer(kind, early):
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> list[fl.Message]:
+    def change(message: Message, machines: dict[int, Machine]) -> list[Message]:
         return [dataclasses.replace(message, kind=early, body={}), message]
 
     given = updates(6)
-    outcome, _ = run(half(), given, tamper(kind, change, fl.SERVER))
+    outcome, _ = run(half(), given, tamper(kind, change, SERVER))
     assert outcome.refusals == ()
     check_exact(half(), given, outcome, range(6))
 
 
 def test_clients_answer_the_server_alone():
-    client = half().client(fl.Round(number=1, size=5, weights=dict.fromkeys(range(6), 1)), 0, GIVEN)
+    client = half().client(Round(number=1, size=5, weights=dict.fromkeys(range(6), 1)), 0, GIVEN)
     list(client.start(0.0))
-    nonsense = fl.Message(round=1, sender=2, receiver=0, kind="keys", body={})
+    nonsense = Message(round=1, sender=2, receiver=0, kind="keys", body={})
     for sender in (2, 0, -2):
         assert list(client.receive(dataclasses.replace(nonsense, sender=sender), 0.0)) == []
-    (refusal,) = client.receive(dataclasses.replace(nonsense, sender=fl.SERVER), 0.0)
-    assert isinstance(refusal, fl.Refusal)
+    (refusal,) = client.receive(dataclasses.replace(nonsense, sender=SERVER), 0.0)
+    assert isinstance(refusal, Refusal)
 
 
 @pytest.mark.parametrize("kind", ["advertise", "shares", "masked", "consent", "unmask"])
 def test_the_server_refuses_a_message_under_another_name(kind):
-    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+    def change(message: Message, machines: dict[int, Machine]) -> Message:
         return dataclasses.replace(message, kind="other")
 
     given = updates(6)
     outcome, _ = run(half(), given, tamper(kind, change, 2))
-    assert outcome.refusals == (fl.Refusal(2, "a message of kind 'other' out of turn"),)
+    assert outcome.refusals == (Refusal(2, "a message of kind 'other' out of turn"),)
     check_exact(half(), given, outcome, [c for c in given if c != 2 or kind in LATE])

@@ -10,6 +10,8 @@ import fl
 from extensions.errors import MessageError
 from fl.masked import ciphers, shamir
 from fl.masked.terms import MASK_KEY, SECRETS, SEED
+from fl.protocols import SERVER, Machine, Outcome, Refusal, Vector, aggregate
+from fl.simulation import DropOut, Link, Network
 from tests.helpers.federated.masked_rounds import SMALL, half, run
 from tests.helpers.strategies import ALARM, uniform_p_value
 
@@ -18,16 +20,18 @@ SIZE = 3000
 
 
 def residues(
-    coalition: fl.Coalition, outcome: fl.Outcome, machines: dict[int, fl.Machine]
+    coalition: fl.Coalition,
+    outcome: Outcome,
+    machines: dict[int, Machine],
 ) -> dict[int, np.ndarray]:
     """Returns each client's masked values without all masks that server and coalition compute.
 
     From the members' secrets, the server's view, and shares that members hold or clients opened.
     """
-    server = machines[fl.SERVER]
+    server = machines[SERVER]
     roster, unmasking, session = server._roster, server._unmasking, server._roster.session
     members = {client: machines[client] for client in coalition.clients}
-    opened = {m.sender: m.body["keys"] for m in outcome.transcript.received(fl.SERVER, "unmask")}
+    opened = {m.sender: m.body["keys"] for m in outcome.transcript.received(SERVER, "unmask")}
     secrets = {(k, s): members[k]._secrets[s] for k in members for s in SECRETS}
     for column, (dealer, kind) in enumerate(itertools.product(unmasking.dealt, SECRETS)):
         keys = {
@@ -43,7 +47,7 @@ def residues(
             taken = dict(list(shares.items())[: unmasking.threshold])
             secrets[dealer, kind] = shamir.reconstruct(taken)
     result = {}
-    for message in outcome.transcript.received(fl.SERVER, "masked"):
+    for message in outcome.transcript.received(SERVER, "masked"):
         client, values = message.sender, np.array(message.body["values"])
         if (client, SEED) in secrets:
             key = ciphers.derive(secrets[client, SEED], session, "individual mask", client)
@@ -59,7 +63,7 @@ def residues(
     return result
 
 
-def extreme(first: float) -> dict[int, fl.Vector]:
+def extreme(first: float) -> dict[int, Vector]:
     """Returns updates of 7 clients; 3 and 4 of the same weighted sum whatever the first value."""
     given = {client: np.full(SIZE, 0.25) for client in range(7)}
     given[3], given[4] = np.full(SIZE, 5 * first), np.full(SIZE, -4 * first)
@@ -74,7 +78,7 @@ def test_server_with_fewer_than_t_clients_sees_nothing_but_the_sum(first):
     """
     given, aggregator = extreme(first), half()
     coalition = fl.Coalition({0, 1, 2}, server=True)
-    outcome, machines = run(aggregator, given, drop_outs=[fl.DropOut(6, "masked")])
+    outcome, machines = run(aggregator, given, drop_outs=[DropOut(6, "masked")])
     left = residues(coalition, outcome, machines)
     honest = (3, 4, 5)
     for number in (1, 2):
@@ -88,12 +92,12 @@ def test_server_with_fewer_than_t_clients_sees_nothing_but_the_sum(first):
 def test_server_with_t_clients_reads_every_update_as_leaks_to_says():
     given, aggregator = extreme(0.5), half()
     coalition = fl.Coalition({0, 1, 2, 5}, server=True)
-    outcome, machines = run(aggregator, given, drop_outs=[fl.DropOut(6, "masked")])
+    outcome, machines = run(aggregator, given, drop_outs=[DropOut(6, "masked")])
     left = residues(coalition, outcome, machines)
     for client in (3, 4):
         np.testing.assert_array_equal(left[client], SMALL.encode(given[client], client + 1))
     assert aggregator.leaks_to(coalition, outcome) == {frozenset({3}), frozenset({4})}
-    late, _ = run(aggregator, given, drop_outs=[fl.DropOut(5, "shares", "after")])
+    late, _ = run(aggregator, given, drop_outs=[DropOut(5, "shares", "after")])
     assert aggregator.leaks_to(coalition, late) == {frozenset({3, 4, 6})}
 
 
@@ -102,7 +106,7 @@ def test_clients_without_the_server_see_no_masked_values():
     outcome, _ = run(aggregator, given)
     everybody_else = fl.Coalition(range(6))
     kinds = {message.kind for message in outcome.transcript.view(everybody_else)}
-    received = {m.kind for m in outcome.transcript.view(everybody_else) if m.sender == fl.SERVER}
+    received = {m.kind for m in outcome.transcript.view(everybody_else) if m.sender == SERVER}
     assert "masked" in kinds
     assert received == {"keys", "sealed", "survivors", "consents"}
     assert aggregator.leaks_to(everybody_else, outcome) == {frozenset({6})}
@@ -116,7 +120,7 @@ def test_masked_values_are_uniform_and_new_in_every_round():
     second, _ = run(aggregator, given)
     third, _ = run(aggregator, given)
     sent = [
-        [m.body["values"] for m in outcome.transcript.received(fl.SERVER, "masked")]
+        [m.body["values"] for m in outcome.transcript.received(SERVER, "masked")]
         for outcome in (first, second, third)
     ]
     for values in sent[0]:
@@ -128,7 +132,7 @@ def test_masked_values_are_uniform_and_new_in_every_round():
     adverts = [
         m.body["advert"].tobytes()
         for outcome in (first, second, third)
-        for m in outcome.transcript.received(fl.SERVER, "advertise")
+        for m in outcome.transcript.received(SERVER, "advertise")
     ]
     keys = [advert[i : i + 32] for advert in adverts for i in (0, 32, 64)]
     assert len(set(keys)) == 3 * 3 * 5
@@ -143,10 +147,10 @@ def test_server_that_claims_a_drop_out_sees_nothing_unlike_with_pairwise_masks_a
     Without individual masks what is left is the update; with them it is uniform, false alarm 1e-8.
     """
     given = extreme(0.5)
-    slow = {(5, fl.SERVER): fl.Link(bandwidth=300.0)}
-    outcome, machines = run(half(), given, network=fl.Network(links=slow))
+    slow = {(5, SERVER): Link(bandwidth=300.0)}
+    outcome, machines = run(half(), given, network=Network(links=slow))
     assert outcome.included == (0, 1, 2, 3, 4, 6)
-    assert outcome.refusals == (fl.Refusal(5, "no 'masked' within 7 s"),)
+    assert outcome.refusals == (Refusal(5, "no 'masked' within 7 s"),)
     left = residues(fl.Coalition(server=True), outcome, machines)[5]
     assert uniform_p_value(left) > ALARM
     client = machines[5]
@@ -174,8 +178,8 @@ def test_masks_of_floats_between_minus_one_and_one_hide_nothing_ours_do():
     assert correlation(floats, weights) > 0.999
     aggregator = fl.MaskedAggregator(fixed_point=SMALL)
     given = dict.fromkeys(range(10), weights)
-    outcome = fl.aggregate(aggregator, given, dict.fromkeys(given, 600))
-    for message in outcome.transcript.received(fl.SERVER, "masked"):
+    outcome = aggregate(aggregator, given, dict.fromkeys(given, 600))
+    for message in outcome.transcript.received(SERVER, "masked"):
         signed = message.body["values"].view(np.int32)
         assert abs(correlation(signed, weights)) < 6 / np.sqrt(SIZE)
 

@@ -7,6 +7,8 @@ import pytest
 
 import fl
 from extensions.errors import RoundError
+from fl.protocols import Round, aggregate
+from fl.simulation import DropOut
 from tests.helpers.federated.digits import TEST, run_on_digits
 from tests.helpers.refused import refused
 
@@ -44,7 +46,7 @@ def test_noise_is_whole_in_the_sum_that_the_server_gets_with_thirty_percent_lost
     """All updates are clipped to 0.001, so that the mean of 650 values is noise alone."""
     averaging = run(
         mechanism=fl.DistributedDP(noise_multiplier=2000.0, clip=0.001),
-        drop_outs=lambda number: [fl.DropOut(k, "masked") for k in (1, 5, 8)],
+        drop_outs=lambda number: [DropOut(k, "masked") for k in (1, 5, 8)],
     )
     before = {k: v.clone() for k, v in averaging.model.state_dict().items()}
     averaging.fit(1, progress=False)
@@ -89,7 +91,7 @@ def test_noise_for_the_worst_loss_is_near_what_is_needed_with_thirty_percent_los
     claimed = mechanism.epsilon_against(aggregator.honest(clients), 0, 10, DELTA)
     central = fl.CentralDP(noise_multiplier=2.0, clip=1.0, sampling="fixed")
     for number in range(1, 11):
-        announced = fl.Round(number=number, size=650, weights=dict.fromkeys(range(clients), 1))
+        announced = Round(number=number, size=650, weights=dict.fromkeys(range(clients), 1))
         central.charge(announced, clients)
     assert claimed == pytest.approx(central.ledger.get_epsilon(DELTA))
     left = max(needed, clients - round(0.3 * clients))
@@ -105,7 +107,7 @@ def test_colluders_within_the_aggregators_number_cost_nothing():
 
 
 def test_fewer_than_t_survivors_give_the_server_no_sum():
-    averaging = run(drop_outs=lambda number: [fl.DropOut(k, "masked") for k in range(4)])
+    averaging = run(drop_outs=lambda number: [DropOut(k, "masked") for k in range(4)])
     with pytest.raises(RoundError, match="fewer than the threshold 7"):
         averaging.fit(1, progress=False)
     assert averaging.get_epsilon(DELTA) > 0
@@ -146,7 +148,7 @@ def test_what_clients_send_is_carried_exactly_and_nothing_wraps():
     averaging = run(aggregator=masked(fixed_point=ring))
     mechanism, round = averaging.mechanism, averaging._announced(1, range(10))
     given = {k: mechanism.client(np.full(650, 0.5), round, k) for k in range(10)}
-    outcome = fl.aggregate(averaging.aggregator, given)
+    outcome = aggregate(averaging.aggregator, given)
     np.testing.assert_array_equal(outcome.aggregate.mean, sum(given.values()) / 10)
 
 

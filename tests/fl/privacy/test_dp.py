@@ -17,6 +17,7 @@ from extensions.privacy.accounting import Ledger, epsilon
 from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
 from fl.privacy.clipping import clip_to_grid
 from fl.privacy.laplace import LAPLACE_TAIL, discrete_laplace
+from fl.protocols import Round
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import SIZE, linear, run_on_digits
 from tests.helpers.refused import refused
@@ -32,8 +33,8 @@ from tests.helpers.strategies import (
 DRAWS = 10_000
 
 
-def round_of(*clients: int, size: int = SIZE) -> fl.Round:
-    return fl.Round(number=1, size=size, weights=dict.fromkeys(clients, 1))
+def round_of(*clients: int, size: int = SIZE) -> Round:
+    return Round(number=1, size=size, weights=dict.fromkeys(clients, 1))
 
 
 def discrete_delta(eps: float, scale: float, shift: int) -> float:
@@ -217,7 +218,7 @@ def test_digits_are_learned_with_local_noise():
 # --- central differential privacy ---------------------------------------------------------------
 
 
-def shares_of(mechanism: fl.CentralDP, updates: list[np.ndarray]) -> tuple[fl.Round, np.ndarray]:
+def shares_of(mechanism: fl.CentralDP, updates: list[np.ndarray]) -> tuple[Round, np.ndarray]:
     """Returns the round and the mean, as single precision carries the clients' values."""
     size = updates[0].size + mechanism.extra_values
     round = round_of(*range(len(updates)), size=size)

@@ -9,6 +9,7 @@ from torch import nn
 
 import fl
 from extensions.errors import ArgumentError, UpdateError
+from fl.protocols import SERVER, aggregate
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import TEST, TRAIN, run_on_digits
 from tests.helpers.refused import refused
@@ -92,7 +93,7 @@ def test_refused_ranges_tell_no_number_of_values():
     for beyond in (1, 3):
         given[1] = np.where(np.arange(4) < beyond, 99.0, 0.0)
         with pytest.raises(UpdateError) as caught:
-            fl.aggregate(fl.MaskedAggregator(), given)
+            aggregate(fl.MaskedAggregator(), given)
         texts.add(str(caught.value))
     assert len(texts) == 1
 
@@ -139,7 +140,7 @@ def test_mechanism_never_changes_running_statistics(name):
     for key in ("1.running_mean", "1.running_var", "1.num_batches_tracked"):
         assert torch.equal(after[key], before[key])
     assert not torch.equal(after["1.weight"], before["1.weight"])
-    (first, *_) = run.outcome.transcript.received(fl.SERVER, "update")
+    (first, *_) = run.outcome.transcript.received(SERVER, "update")
     size = 64 * 8 + 8 + 16 + 80 + 10
     assert run.outcome.aggregate.mean.size == size
     if "places" in first.body:

@@ -18,6 +18,7 @@ from extensions.errors import ArgumentError, RoundError
 from extensions.privacy.randomness import InsecureSeededSource
 from fl.clients import ClientRound
 from fl.privacy import dp_sgd
+from fl.protocols import Transcript
 from fl.training.data import as_tensors
 from fl.training.inputs import checked_records
 from fl.training.workers import Trainer
@@ -135,7 +136,7 @@ def clients(own) -> list[object]:
     return found
 
 
-def seen(transcript: fl.Transcript) -> list[tuple[object, ...]]:
+def seen(transcript: Transcript) -> list[tuple[object, ...]]:
     """Returns what is public of a round's messages: who sent whom what, and how long it was."""
     sent = [(m.message.sender, m.message.receiver, m.message.kind, m.size) for m in transcript]
     return sorted(sent, key=str)

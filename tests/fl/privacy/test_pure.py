@@ -9,6 +9,7 @@ from dp_accounting.pld import common, privacy_loss_distribution
 
 import fl
 from fl.privacy.pure import composed_epsilon
+from fl.protocols import Round
 
 
 def spent(epsilon: float, releases: int, bound: float) -> float:
@@ -60,8 +61,8 @@ def test_extremes_lie_between_0_and_the_sum(epsilon, releases):
 )
 def test_rounds_of_laplace_noise_and_of_signs_are_composed_so(mechanism):
     for number in range(1, 101):
-        mechanism.charge(fl.Round(number=number, size=650, weights={0: 1, 1: 1}), 2)
-    mechanism.charge(fl.Round(number=101, size=650, weights={0: 1}), 2)
+        mechanism.charge(Round(number=number, size=650, weights={0: 1, 1: 1}), 2)
+    mechanism.charge(Round(number=101, size=650, weights={0: 1}), 2)
     ledgers = mechanism.ledger
     assert ledgers.of(1).get_epsilon(1e-5) == composed_epsilon(0.1, 100, 1e-5)
     assert ledgers.get_epsilon(1e-5) == composed_epsilon(0.1, 101, 1e-5)

@@ -14,6 +14,7 @@ import torch
 
 import fl
 from fl.privacy.dimension_selection import DimensionSelection, select
+from fl.protocols import SERVER, Round
 from tests.helpers.federated.digits import SIZE, run_on_digits
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, count_p_value, histogram_p_value
@@ -120,7 +121,7 @@ def test_draws_have_their_distribution():
 def test_update_is_the_constant_in_the_selected_dimensions_of_the_sign():
     mechanism = fl.SignDS(sign_k=0.1, sign_eps=3.0, sign_global_lr=0.7, sign_dim_out=4)
     update = np.arange(100.0) - 50.0
-    round = fl.Round(number=1, size=100, weights={0: 1})
+    round = Round(number=1, size=100, weights={0: 1})
     found = mechanism.selection(100)
     plus, inside, touched, runs = 0, Counter(), Counter(), 4_000
     for _ in range(runs):
@@ -144,7 +145,7 @@ def test_update_is_the_constant_in_the_selected_dimensions_of_the_sign():
 
 def test_draws_are_fresh_whatever_seeds_are_set():
     mechanism = fl.SignDS(sign_k=0.25, sign_eps=1.0, sign_dim_out=50)
-    round = fl.Round(number=1, size=1000, weights={0: 1})
+    round = Round(number=1, size=1000, weights={0: 1})
     sent = []
     for _ in range(2):
         torch.manual_seed(5)
@@ -158,7 +159,7 @@ def test_digits_are_learned_and_epsilons_add_up():
     run = run_on_digits(mechanism, rounds=5, transcript="all")
     assert run.history.accuracy > 0.4  # chance is 0.1; twelve runs gave 0.69 to 0.78, sd 0.02
     assert run.get_epsilon(1e-5) == pytest.approx(50.0, rel=1e-6)
-    update = run.outcome.transcript.received(fl.SERVER, "update")[0].body
+    update = run.outcome.transcript.received(SERVER, "update")[0].body
     assert set(np.abs(update["values"]).tolist()) == {2.0}
     assert len(set(update["places"].tolist())) == mechanism.selection(SIZE).selected
     assert update["places"].shape == update["values"].shape

@@ -10,6 +10,7 @@ from torch.utils.data import TensorDataset
 
 import fl
 from extensions.errors import ArgumentError, CiphertextError, MessageError, RoundError, UpdateError
+from fl.protocols import Aggregator, Message, Round, Vector, aggregate
 from fl.training.history import RoundReport
 from tests.fl.remote.test_remote import AGGREGATORS, EVERYBODY, of
 from tests.helpers.federated.remote import TEST, Settings, mlp, remote, simulated, weights
@@ -145,7 +146,7 @@ class Breaks(fl.Mechanism):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
         if client == FAULTY:
             raise ERRORS[self.name]()
         return update
@@ -178,7 +179,12 @@ def fails_at(name: str, kind: str, error: Callable[[], Exception]) -> Settings:
         given = of(name)()
         usual = type(given["aggregator"])
 
-        def client(self: fl.Aggregator, round: fl.Round, client: int, update: fl.Vector) -> object:
+        def client(
+            self: Aggregator,
+            round: Round,
+            client: int,
+            update: Vector,
+        ) -> object:
             machine = usual.client(self, round, client, update)
             if client != FAULTY:
                 return machine
@@ -189,7 +195,7 @@ def fails_at(name: str, kind: str, error: Callable[[], Exception]) -> Settings:
                 if kind == START:
                     raise error()
 
-            def received(message: fl.Message, now: float) -> object:
+            def received(message: Message, now: float) -> object:
                 yield from receive(message, now)
                 if message.kind == kind:
                     raise error()
@@ -226,7 +232,7 @@ def test_words_that_are_for_others_are_told(kind):
 def test_a_client_of_a_round_by_itself_is_left_out_too():
     given = {k: np.full(3, k + 1.0) for k in range(4)}
     aggregator = fails_at("masked", "sealed", lambda: ZeroDivisionError(SECRET))()["aggregator"]
-    outcome = fl.aggregate(aggregator, given)
+    outcome = aggregate(aggregator, given)
     assert outcome.included == (0, 1, 3)
     np.testing.assert_allclose(outcome.aggregate.mean, np.full(3, (1 + 2 + 4) / 3), atol=2**-14)
     assert [refusal.client for refusal in outcome.refusals] == [FAULTY]

@@ -16,6 +16,7 @@ import pytest
 import fl
 import fl.remote.run
 from extensions.errors import RoundError
+from fl.protocols import Message
 from fl.remote.client import RemoteClient
 from fl.remote.envelope import HELLO, packed, unpacked
 from fl.remote.post import Answer
@@ -90,10 +91,10 @@ def mutated(data: bytes, draws: random.Random) -> bytes:
     return bytes(changed)
 
 
-def forged(data: bytes, seen: list[fl.Message], draws: random.Random) -> bytes:
+def forged(data: bytes, seen: list[Message], draws: random.Random) -> bytes:
     """Returns bytes in the place of a true envelope."""
-    outer = fl.Message.decode(data)
-    inner = [fl.Message.decode(each) for each in unpacked(outer)] if outer.kind != HELLO else []
+    outer = Message.decode(data)
+    inner = [Message.decode(each) for each in unpacked(outer)] if outer.kind != HELLO else []
     match draws.randrange(3):
         case 0:
             return mutated(data, draws)
@@ -106,13 +107,10 @@ def forged(data: bytes, seen: list[fl.Message], draws: random.Random) -> bytes:
             return forge(outer, [outer], draws).encode()
 
 
-def all_inner(envelopes: Iterator[bytes]) -> list[fl.Message]:
-    outers = [fl.Message.decode(data) for data in envelopes]
+def all_inner(envelopes: Iterator[bytes]) -> list[Message]:
+    outers = [Message.decode(data) for data in envelopes]
     return [
-        fl.Message.decode(each)
-        for outer in outers
-        if outer.kind != HELLO
-        for each in unpacked(outer)
+        Message.decode(each) for outer in outers if outer.kind != HELLO for each in unpacked(outer)
     ]
 
 
@@ -128,13 +126,13 @@ def test_malformed_requests_crash_no_client(name, count, monkeypatch):
         client, request, kept = draws.choice(found.asked)
         node = FIRST_NODE + client
         answer, after = clients[client].answer(forged(request, seen, draws), kept, node)
-        reply = fl.Message.decode(answer)
+        reply = Message.decode(answer)
         assert reply.sender == client
         reason = reply.text("left", "")
         assert len(reason) <= SHOWN
         assert reason.isprintable()
         left += bool(reason)
-        again = fl.Message.decode(clients[client].answer(request, after, node)[0])
+        again = Message.decode(clients[client].answer(request, after, node)[0])
         assert again.sender == client
     assert left > count / 3
 
@@ -168,17 +166,14 @@ def test_malformed_greetings_make_nobody_a_client(count, monkeypatch):
     for _ in range(count):
         client = draws.randrange(5)
         node, challenge = FIRST_NODE + client, draws.randbytes(32)
-        hello = fl.Message(
-            round=0, sender=-1, receiver=0, kind=HELLO, body={"challenge": challenge}
-        )
+        hello = Message(round=0, sender=-1, receiver=0, kind=HELLO, body={"challenge": challenge})
         answer, _ = found.post.client(client).answer(hello.encode(), b"", node)
         run.keys.clear()
         data = forged(answer, [], draws)
         if run._know(Answer(node, data), {node: challenge}, found.post):
             assert set(run.keys) == {client}
             assert (
-                fl.Message.decode(data).body["signature"]
-                == fl.Message.decode(answer).body["signature"]
+                Message.decode(data).body["signature"] == Message.decode(answer).body["signature"]
             )
             known += 1
     assert known < count / 2
@@ -195,6 +190,6 @@ def test_a_client_with_damaged_state_leaves_the_round(name, count, monkeypatch):
         client, request, kept = draws.choice(needing)
         damaged = mutated(kept, draws)
         answer, _ = clients[client].answer(request, damaged, FIRST_NODE + client)
-        reply = fl.Message.decode(answer)
+        reply = Message.decode(answer)
         assert reply.sender == client
         assert damaged == kept or "is gone" in reply.text("left", "")

@@ -21,6 +21,7 @@ from fl.privacy import (
     local_dp,
     signds,
 )
+from fl.protocols import SERVER, Message, Round
 from fl.remote.client import made
 from fl.remote.envelope import HELLO, WORK, envelope, packed
 from fl.remote.links import Link
@@ -28,6 +29,7 @@ from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
 from fl.remote.transport import RemoteTransport
 from fl.round.identities import FreshIdentities
+from fl.simulation import DropOut
 from fl.training.history import RoundReport
 from fl.training.session import SessionServer
 from tests.helpers.federated import remote as helpers
@@ -74,8 +76,8 @@ def test_models_are_those_of_the_simulation_bit_for_bit(name):
     assert set(run.keys.values()) == {"files"}
 
 
-def without_2(number: int) -> list[fl.DropOut]:
-    return [fl.DropOut(2, "ready")]
+def without_2(number: int) -> list[DropOut]:
+    return [DropOut(2, "ready")]
 
 
 def lost_at(settings: Settings, turn: int) -> tuple[RemoteRun, Local]:
@@ -100,7 +102,7 @@ def test_models_without_a_client_are_those_of_the_simulation_wherever_it_is_lost
         run, post = lost_at(of(name), turn)
         included = run.history[0].included
         if included not in models:
-            missing = [fl.DropOut(k, "ready") for k in EVERYBODY if k not in included]
+            missing = [DropOut(k, "ready") for k in EVERYBODY if k not in included]
             drops = lambda number, missing=missing: missing  # noqa: E731
             models[included] = weights(simulated(alike, rounds=1, drop_outs=drops))
         np.testing.assert_array_equal(weights(run), models[included])
@@ -294,7 +296,7 @@ def test_a_server_that_ends_in_a_round_goes_on_with_the_next_number(stage, tmp_p
     saved = tmp_path / "run.npz"
 
     def asks(client: int, asked: list[str]) -> bool:
-        if client == 3 and kind in asked and fl.Message.decode(post.requests[-1][1]).round == 2:
+        if client == 3 and kind in asked and Message.decode(post.requests[-1][1]).round == 2:
             raise Killed
         return True
 
@@ -305,7 +307,7 @@ def test_a_server_that_ends_in_a_round_goes_on_with_the_next_number(stage, tmp_p
     history = again.fit(other)
     assert [bool(report.failure) for report in history] == [False, True, False, False]
     assert history[1].failure == "the server's process ended in it"
-    numbers = {fl.Message.decode(data).round for _, data in other.requests} - {0}
+    numbers = {Message.decode(data).round for _, data in other.requests} - {0}
     assert numbers == {3, 4}
     whole, last = remote(settings, rounds=4)
     whole.fit(last)
@@ -332,9 +334,9 @@ def test_notes_tell_a_client_how_many_rounds_it_answered_at_most(tmp_path):
 def test_a_request_of_a_round_that_no_run_has_takes_no_client_out_of_later_ones():
     run, post = remote(of("plain"), rounds=1)
     empty = {"now": 0.0, "told": "{}", "messages": packed([])}
-    request = envelope(2**62, fl.SERVER, 0, WORK, **empty)
+    request = envelope(2**62, SERVER, 0, WORK, **empty)
     answer, post.kept[FIRST_NODE] = post.client(0).answer(request, b"", FIRST_NODE)
-    assert "beyond 2147483647" in fl.Message.decode(answer).text("left", "")
+    assert "beyond 2147483647" in Message.decode(answer).text("left", "")
     assert run.fit(post)[0].included == EVERYBODY
 
 
@@ -424,13 +426,13 @@ def test_a_node_that_answers_nonsense_at_any_time_is_named_and_left_out(name):
 
 def test_a_node_that_speaks_for_another_client_is_left_out():
     def tamper(client, request, answer):
-        outer = fl.Message.decode(answer)
+        outer = Message.decode(answer)
         if client != 1 or outer.kind == "hello":
             return answer
-        forged = [fl.Message(round=1, sender=0, receiver=fl.SERVER, kind="ready", body={}).encode()]
+        forged = [Message(round=1, sender=0, receiver=SERVER, kind="ready", body={}).encode()]
         body = {**outer.body, "messages": forged}
-        return fl.Message(
-            round=outer.round, sender=1, receiver=fl.SERVER, kind="work", body=body
+        return Message(
+            round=outer.round, sender=1, receiver=SERVER, kind="work", body=body
         ).encode()
 
     run, post = remote(of("masked"), rounds=1, tamper=tamper)
@@ -461,7 +463,7 @@ def test_a_greeting_that_another_node_repeats_makes_it_no_client():
     """It hands the server's challenge on, and says what client 0 answers on its own node."""
 
     def tamper(client, request, answer):
-        if client != 4 or fl.Message.decode(request).kind != HELLO:
+        if client != 4 or Message.decode(request).kind != HELLO:
             return answer
         return post.client(0).answer(request, b"", FIRST_NODE)[0]
 
@@ -490,7 +492,7 @@ def test_links_open_what_was_sealed_for_them_alone():
     one, two, three = Link.fresh(), Link.fresh(), Link.fresh()
     one.peers = {1: two.public, 2: three.public}
     two.peers, three.peers = {0: one.public}, {0: one.public}
-    token = fl.Message(
+    token = Message(
         round=4, sender=0, receiver=1, kind="token", body={"chain": 0, "values": np.arange(3)}
     )
     sealed = one.seal(token)
@@ -529,7 +531,7 @@ def test_a_client_that_boasts_of_records_ends_no_round(name):
     """No sum has room for so many: it is left out by name, and the others' models are equal."""
 
     def boasting(client, request, answer):
-        told = fl.Message.decode(answer)
+        told = Message.decode(answer)
         if client != 2 or told.kind != HELLO:
             return answer
         return replace(told, body={**told.body, "records": 2**62}).encode()
@@ -617,7 +619,7 @@ class Nobody(Post):
 def test_a_model_that_waits_for_many_clients_is_in_memory_once():
     """The server's memory does not grow by a model for each client of a round."""
     clients, size = range(50), 50_000
-    round = fl.Round(number=1, size=size, weights=dict.fromkeys(clients, 1))
+    round = Round(number=1, size=size, weights=dict.fromkeys(clients, 1))
     machine = SessionServer(
         round, np.zeros(size, np.float32), fl.PlainAggregator(), others=(), timeout=9.0
     )

@@ -9,6 +9,7 @@ from torch import nn
 
 import fl
 from extensions.errors import RoundError
+from fl.protocols import SERVER, Message, Output, Refusal, Round, Value, Vector
 from fl.training.session import SessionClient
 from fl.training.weights import get_weights
 from tests.fl.training.test_bad_input import AGGREGATORS, every_aggregator
@@ -43,13 +44,13 @@ def run_of(**settings: object) -> fl.FederatedAveraging:
 class Faulty(fl.Mechanism):
     """One client has another update than it trained; or the server another mean."""
 
-    def __init__(self, fault: Callable[[fl.Vector], fl.Vector], *, of_mean: bool = False) -> None:
+    def __init__(self, fault: Callable[[Vector], Vector], *, of_mean: bool = False) -> None:
         self.fault, self.of_mean = fault, of_mean
 
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
         return self.fault(update) if client == WRONG and not self.of_mean else update
 
-    def server(self, mean: fl.Vector, round: fl.Round, included: tuple[int, ...]) -> fl.Vector:
+    def server(self, mean: Vector, round: Round, included: tuple[int, ...]) -> Vector:
         return self.fault(mean) if self.of_mean else mean
 
 
@@ -157,17 +158,17 @@ BEGIN = {"clients": np.array([1, 3]), "weights": np.array([1, 1])}
     ],
 )
 def test_client_withdraws_from_a_server_that_announces_nonsense(kind, body, reason):
-    alone = fl.Round(number=1, size=18, weights={3: 1})
+    alone = Round(number=1, size=18, weights={3: 1})
     client = SessionClient(alone, 3, fl.PlainAggregator(), lambda weights: np.zeros(18), 0.0)
 
-    def told(kind: str, body: dict[str, fl.Value]) -> list[fl.Output]:
-        sent = fl.Message(round=1, sender=fl.SERVER, receiver=3, kind=kind, body=body)
+    def told(kind: str, body: dict[str, Value]) -> list[Output]:
+        sent = Message(round=1, sender=SERVER, receiver=3, kind=kind, body=body)
         return list(client.receive(sent, 0.0))
 
     if kind == "begin":
         told("model", {"values": np.zeros(18, np.float32)})
         list(client.expire("training", 0.0))
     (refusal,) = told(kind, body)
-    assert isinstance(refusal, fl.Refusal)
+    assert isinstance(refusal, Refusal)
     assert refusal.client == 3
     assert reason in refusal.reason

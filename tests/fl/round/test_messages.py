@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import fl
 from extensions.errors import MessageError
+from fl.protocols import SERVER, Message, Value
 from fl.round.messages import DTYPES
 from tests.helpers.strategies import PROPERTY
 
@@ -18,11 +18,11 @@ SINGLE = st.one_of(st.integers(), st.floats(), st.binary(max_size=9), st.text(ma
 VALUES = st.recursive(SINGLE, lambda values: st.lists(values, max_size=3), max_leaves=5)
 
 
-def message(**body: fl.Value) -> fl.Message:
-    return fl.Message(round=300, sender=2, receiver=fl.SERVER, kind="share", body=body)
+def message(**body: Value) -> Message:
+    return Message(round=300, sender=2, receiver=SERVER, kind="share", body=body)
 
 
-def same(a: fl.Value, b: fl.Value) -> bool:
+def same(a: Value, b: Value) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
@@ -41,8 +41,8 @@ def test_bytes_are_those_of_the_format():
 @PROPERTY
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
 def test_decoding_gives_what_was_encoded(body):
-    decoded = fl.Message.decode(message(**body).encode())
-    assert (decoded.round, decoded.sender, decoded.receiver) == (300, 2, fl.SERVER)
+    decoded = Message.decode(message(**body).encode())
+    assert (decoded.round, decoded.sender, decoded.receiver) == (300, 2, SERVER)
     assert decoded.kind == "share"
     assert decoded.body.keys() == body.keys()
     assert all(same(decoded.body[name], value) for name, value in body.items())
@@ -52,23 +52,23 @@ def test_decoding_gives_what_was_encoded(body):
 @given(st.binary(max_size=60))
 def test_other_bytes_are_refused_as_such(data):
     try:
-        decoded = fl.Message.decode(b"\x01" + data)
+        decoded = Message.decode(b"\x01" + data)
     except MessageError:
         return
-    assert fl.Message.decode(decoded.encode()).kind == decoded.kind
+    assert Message.decode(decoded.encode()).kind == decoded.kind
 
 
 def test_every_part_of_a_message_and_more_than_it_is_refused():
     data = message(v=np.arange(3, dtype=np.uint64), n=-(2**2048), l=["x", 1.5]).encode()
     for end in range(len(data)):
         with pytest.raises(MessageError, match="that are no message"):
-            fl.Message.decode(data[:end])
+            Message.decode(data[:end])
     with pytest.raises(MessageError, match="1 bytes too many"):
-        fl.Message.decode(data + b"\x00")
+        Message.decode(data + b"\x00")
     with pytest.raises(MessageError, match="version 2, not 1"):
-        fl.Message.decode(b"\x02" + data[1:])
+        Message.decode(b"\x02" + data[1:])
     with pytest.raises(MessageError, match="no message"):
-        fl.Message.decode(message().encode()[:-1] + b"\x01\x01l" + b"l\x01" * 100_000)
+        Message.decode(message().encode()[:-1] + b"\x01\x01l" + b"l\x01" * 100_000)
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_array_of_a_message_has_the_type_and_shape_asked_for():
         with pytest.raises(MessageError, match="'share' of client 2 must hold an array"):
             share.array(name, np.dtype(dtype), shape)
     with pytest.raises(ValueError, match="read-only"):
-        fl.Message.decode(share.encode()).array("v", np.uint32, (2, 3))[0] = 0
+        Message.decode(share.encode()).array("v", np.uint32, (2, 3))[0] = 0

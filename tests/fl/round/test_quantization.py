@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 import fl
 from extensions.errors import ArgumentError, UpdateError
+from fl.protocols import RingVector, aggregate
 from tests.helpers.refused import refused
 from tests.helpers.strategies import PROPERTY
 
 
-def total(point: fl.FixedPoint, rows: np.ndarray, weights: list[int]) -> fl.RingVector:
+def total(point: fl.FixedPoint, rows: np.ndarray, weights: list[int]) -> RingVector:
     encoded = [point.encode(row, weight) for row, weight in zip(rows, weights, strict=True)]
     return np.sum(encoded, axis=0, dtype=point.dtype)
 
@@ -94,7 +95,7 @@ def test_updates_of_other_types_have_the_mean_of_their_values(kind):
     """Half precision ends at 65,504 units, single precision rounds a product with the weight."""
     updates = {k: np.linspace(-3 - k, 3 + k, 50).astype(kind) for k in range(3)}
     weights = {0: 999, 1: 1001, 2: 1003}
-    found = fl.aggregate(fl.MaskedAggregator(), updates, weights).aggregate.mean
+    found = aggregate(fl.MaskedAggregator(), updates, weights).aggregate.mean
     expected = sum(weights[k] * updates[k].astype(float) for k in updates) / sum(weights.values())
     np.testing.assert_allclose(found, expected, rtol=0, atol=2.0**-25)
 

@@ -10,20 +10,21 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import fl
 from extensions.errors import MessageError
+from fl.protocols import SERVER, Aggregator, Message, Refusal
 from fl.round import state
 from fl.round.identities import EllipticSigner, EllipticVerifier, KeyFolder
+from fl.simulation import DropOut, InProcessTransport
 from fl.training.session import SessionClient
 from tests.helpers.federated.fuzzing import AGGREGATORS, CLIENTS, SIZE, machines
 from tests.helpers.federated.masked_rounds import sparse
 from tests.helpers.refused import refused
 
 
-class Moving(fl.InProcessTransport):
+class Moving(InProcessTransport):
     """A transport that makes every client's machine anew, from its dumped state, for a message."""
 
-    def __init__(self, aggregator: fl.Aggregator, **settings: object) -> None:
+    def __init__(self, aggregator: Aggregator, **settings: object) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]
         self.aggregator = aggregator
         self.moves = 0
@@ -57,7 +58,7 @@ MOVABLE = [name for name in AGGREGATORS if name not in ("led", "hidden")]
 @pytest.mark.parametrize("name", MOVABLE)
 def test_rounds_of_machines_that_move_after_every_message_have_the_same_mean(name):
     here, moving = AGGREGATORS[name](), AGGREGATORS[name]()
-    expected = fl.InProcessTransport().run(machines(here, 1))
+    expected = InProcessTransport().run(machines(here, 1))
     transport = Moving(moving)
     outcome = transport.run(machines(moving, 1))
     np.testing.assert_array_equal(outcome.aggregate.mean, expected.aggregate.mean)
@@ -73,7 +74,10 @@ def test_rounds_of_machines_that_move_survive_drop_outs(name):
     aggregator = AGGREGATORS[name]()
     if name == "sparse":
         aggregator = sparse(neighbours=4, shares=2)
-    transport = Moving(aggregator, drop_outs=[fl.DropOut(2, KINDS[name]), fl.DropOut(2, "sum")])
+    transport = Moving(
+        aggregator,
+        drop_outs=[DropOut(2, KINDS[name]), DropOut(2, "sum")],
+    )
     outcome = transport.run(machines(aggregator, 1))
     weights = {k: k + 1 for k in outcome.included}
     mean = sum(weight * 0.25 * k for k, weight in weights.items()) / sum(weights.values())
@@ -84,7 +88,7 @@ def test_rounds_of_machines_that_move_survive_drop_outs(name):
 @pytest.mark.parametrize("name", ["masked", "paillier"])
 def test_a_state_is_for_one_kind_of_machine_party_round_and_version(name):
     machine = machines(AGGREGATORS[name](), 1)[0]
-    kept = fl.Message.decode(state.dump(machine))
+    kept = Message.decode(state.dump(machine))
     body = {**kept.body, "version": state.VERSION + 1}
     for wrong in (
         replace(kept, kind="MaskedClient"),
@@ -101,18 +105,18 @@ def test_a_state_is_for_one_kind_of_machine_party_round_and_version(name):
 
 def test_servers_are_not_dumped():
     with pytest.raises(MessageError, match="SessionServer stays in its process"):
-        state.dump(machines(AGGREGATORS["masked"](), 1)[fl.SERVER])
+        state.dump(machines(AGGREGATORS["masked"](), 1)[SERVER])
 
 
 def test_a_paillier_key_is_kept_from_round_to_round_by_a_new_aggregator():
     first = AGGREGATORS["paillier"]()
-    fl.InProcessTransport().run(machines(first, 1))
+    InProcessTransport().run(machines(first, 1))
     second = AGGREGATORS["paillier"]()
     for client in range(CLIENTS):
-        kept = fl.Message(round=1, sender=0, receiver=0, kind="kept", body=first.kept(client))
-        second.keep(client, fl.Message.decode(kept.encode()))
+        kept = Message(round=1, sender=0, receiver=0, kind="kept", body=first.kept(client))
+        second.keep(client, Message.decode(kept.encode()))
         assert second.kept(client) == first.kept(client)
-    outcome = fl.InProcessTransport().run(machines(second, 2))
+    outcome = InProcessTransport().run(machines(second, 2))
     assert not outcome.transcript.receivers("deal"), "they had the key"
 
 
@@ -138,7 +142,7 @@ def test_a_round_is_signed_with_keys_of_a_folder(folder, name):
     aggregator.identify(KeyFolder(folder))
     outcome = Moving(aggregator).run(machines(aggregator, 1))
     assert outcome.included == tuple(range(CLIENTS))
-    advert = outcome.transcript.received(fl.SERVER, "advertise")[0]
+    advert = outcome.transcript.received(SERVER, "advertise")[0]
     assert advert.array("signature", np.uint8, (-1,)).shape == (96,)
 
 
@@ -152,8 +156,8 @@ def test_a_client_with_a_key_that_others_do_not_know_is_left_out(folder, tmp_pat
     ours.identify(KeyFolder(folder))
     theirs.identify(KeyFolder(stranger))
     parties = machines(ours, 1) | {3: machines(theirs, 1)[3]}
-    outcome = fl.InProcessTransport().run(parties)
-    assert outcome.refusals == (fl.Refusal(3, "a signature that is not client 3's"),)
+    outcome = InProcessTransport().run(parties)
+    assert outcome.refusals == (Refusal(3, "a signature that is not client 3's"),)
     assert outcome.included == (0, 1, 2, 4)
 
 

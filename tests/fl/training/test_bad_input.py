@@ -9,11 +9,24 @@ import pytest
 import fl
 from extensions.errors import UpdateError
 from fl.chain.token import tag
+from fl.protocols import (
+    SERVER,
+    Aggregator,
+    Machine,
+    Message,
+    Outcome,
+    Output,
+    Party,
+    Round,
+    Value,
+    aggregate,
+)
+from fl.simulation import InProcessTransport, Link, Network
 from tests.helpers.federated.masked_rounds import Tampering
 from tests.helpers.refused import refused
 
 POINT = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
-AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
+AGGREGATORS: dict[str, Callable[[], Aggregator]] = {
     "plain": lambda: fl.PlainAggregator(timeout=7.0),
     "chain": lambda: fl.ChainAggregator(POINT, timeout=7.0),
     "chains": lambda: fl.ChainAggregator(POINT, chains=2, edges=1, timeout=7.0),
@@ -51,20 +64,20 @@ KINDS = [(name, kind) for name, kinds in SENT.items() for kind in kinds]
 
 every_aggregator = pytest.mark.parametrize("name", AGGREGATORS)
 every_kind = pytest.mark.parametrize(("name", "kind"), KINDS)
-Machines = dict[fl.Party, fl.Machine]
+Machines = dict[Party, Machine]
 
 
-def run(name: str, change: Callable[[Machines], None]) -> fl.Outcome:
+def run(name: str, change: Callable[[Machines], None]) -> Outcome:
     aggregator = AGGREGATORS[name]()
-    round = fl.Round(number=2, size=SIZE, weights=dict.fromkeys(CLIENTS, 1))
+    round = Round(number=2, size=SIZE, weights=dict.fromkeys(CLIENTS, 1))
     machines: Machines = {k: aggregator.client(round, k, UPDATES[k]) for k in CLIENTS}
-    machines |= {fl.SERVER: aggregator.server(round), **aggregator.others(round)}
+    machines |= {SERVER: aggregator.server(round), **aggregator.others(round)}
     change(machines)
-    link = fl.Link(delay=0.1)
-    return fl.InProcessTransport(fl.Network(server=link, peers=link)).run(machines)
+    link = Link(delay=0.1)
+    return InProcessTransport(Network(server=link, peers=link)).run(machines)
 
 
-def check(outcome: fl.Outcome, *, named: bool | None) -> None:
+def check(outcome: Outcome, *, named: bool | None) -> None:
     """Asserts that the honest are in an exact mean, and that nobody but the rogue is refused."""
     assert set(outcome.included) >= HONEST
     mean = np.sum([UPDATES[k] for k in outcome.included], axis=0) / len(outcome.included)
@@ -76,10 +89,12 @@ def check(outcome: fl.Outcome, *, named: bool | None) -> None:
 
 
 def run_tampered(
-    name: str, kind: str, change: Callable[[fl.Message, fl.Machine], list[fl.Message]]
-) -> fl.Outcome:
+    name: str,
+    kind: str,
+    change: Callable[[Message, Machine], list[Message]],
+) -> Outcome:
     """Returns a round in which the rogue changed a message of the kind; it may not send one."""
-    changed: list[fl.Message] = []
+    changed: list[Message] = []
 
     def tamper(machines: Machines) -> None:
         inner = machines[ROGUE]
@@ -108,7 +123,7 @@ JUNK = {
 
 @every_kind
 def test_junk_in_any_field_costs_its_sender_alone(name, kind):
-    def without(message: fl.Message, field: str, value: fl.Value | None) -> list[fl.Message]:
+    def without(message: Message, field: str, value: Value | None) -> list[Message]:
         kept = {key: own for key, own in message.body.items() if key != field}
         return [replace(message, body=kept if value is None else {**kept, field: value})]
 
@@ -133,11 +148,11 @@ def test_message_of_an_unknown_kind_is_refused_by_name(name, kind):
     check(run_tampered(name, kind, lambda m, _: [replace(m, kind="nonsense")]), named=True)
 
 
-class Stranger(fl.Machine):
+class Stranger(Machine):
     """Somebody who is not in the round, and says at once what it likes."""
 
-    def start(self, now: float) -> Iterable[fl.Output]:
-        bodies: Mapping[str, Mapping[str, fl.Value]] = {
+    def start(self, now: float) -> Iterable[Output]:
+        bodies: Mapping[str, Mapping[str, Value]] = {
             "update": {"values": np.ones(SIZE, np.float32)},
             "token": {"values": np.ones(SIZE, np.uint32), "users": np.array([STRANGER])},
             "refused": {
@@ -154,11 +169,11 @@ class Stranger(fl.Machine):
             "survivors": {"clients": np.array([0, 1])},
             "key": {"modulus": 15},
         }
-        for receiver in (fl.SERVER, 1, 2):
+        for receiver in (SERVER, 1, 2):
             for kind, body in bodies.items():
                 yield self.send(receiver, kind, **body)
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         return ()
 
 
@@ -185,7 +200,7 @@ FORGED = {
 def test_token_forged_with_the_key_of_the_link_costs_its_sender_alone(name, field):
     """What is true by chance, such as that nobody came before, is no forgery."""
 
-    def forge(message: fl.Message, inner: fl.Machine) -> list[fl.Message]:
+    def forge(message: Message, inner: Machine) -> list[Message]:
         body = {key: own for key, own in message.body.items() if key != "tag"} | {field: value}
         bare = replace(message, body=body)
         key = inner._sending[message.receiver]
@@ -200,16 +215,16 @@ def test_token_forged_with_the_key_of_the_link_costs_its_sender_alone(name, fiel
 def test_advertisement_of_an_earlier_round_is_refused_by_name():
     aggregator, kept = AGGREGATORS["masked"](), []
 
-    def once(number: int) -> fl.Outcome:
-        def replay(message: fl.Message) -> list[fl.Message]:
+    def once(number: int) -> Outcome:
+        def replay(message: Message) -> list[Message]:
             kept.append(message)
             return [replace(kept[0], round=number)]
 
-        round = fl.Round(number=number, size=SIZE, weights=dict.fromkeys(CLIENTS, 1))
+        round = Round(number=number, size=SIZE, weights=dict.fromkeys(CLIENTS, 1))
         machines: Machines = {k: aggregator.client(round, k, UPDATES[k]) for k in CLIENTS}
         machines[ROGUE] = Tampering(machines[ROGUE], "advertise", replay)
-        machines[fl.SERVER] = aggregator.server(round)
-        return fl.InProcessTransport().run(machines)
+        machines[SERVER] = aggregator.server(round)
+        return InProcessTransport().run(machines)
 
     check(once(1), named=False)
     outcome = once(2)
@@ -229,7 +244,7 @@ def test_update_that_cannot_be_sent_names_its_client(name):
         (np.zeros((SIZE, 1)), r"an update of shape \(5, 1\), not \(5,\)"),
     ):
         with pytest.raises(UpdateError, match=f"^client 2: {reason}"):
-            fl.aggregate(AGGREGATORS[name](), {**UPDATES, 2: wrong})
+            aggregate(AGGREGATORS[name](), {**UPDATES, 2: wrong})
 
 
 @every_aggregator
@@ -237,7 +252,7 @@ def test_update_that_cannot_be_sent_names_its_client(name):
 def test_weights_and_numbers_of_short_types_do_not_wrap(name, kind):
     """Six times 100 is beyond either type."""
     updates = {kind(client): update for client, update in UPDATES.items()}
-    outcome = fl.aggregate(AGGREGATORS[name](), updates, dict.fromkeys(updates, kind(100)))
+    outcome = aggregate(AGGREGATORS[name](), updates, dict.fromkeys(updates, kind(100)))
     expected = sum(UPDATES.values()) / len(UPDATES)
     np.testing.assert_allclose(outcome.aggregate.mean, expected, rtol=0, atol=2.0**-17)
 
@@ -246,8 +261,8 @@ def test_weights_and_numbers_of_short_types_do_not_wrap(name, kind):
 def test_weights_that_are_none_are_refused(name):
     for weight in (0, -1, 1.5, float("nan")):
         with refused("weight of client 2", "range", value=weight):
-            fl.aggregate(AGGREGATORS[name](), UPDATES, {**dict.fromkeys(UPDATES, 1), 2: weight})
+            aggregate(AGGREGATORS[name](), UPDATES, {**dict.fromkeys(UPDATES, 1), 2: weight})
     with refused("weights", "value", [0, 1]):
-        fl.aggregate(AGGREGATORS[name](), UPDATES, {0: 1, 1: 1})
+        aggregate(AGGREGATORS[name](), UPDATES, {0: 1, 1: 1})
     with refused("clients", "range", -3):
-        fl.aggregate(AGGREGATORS[name](), {**UPDATES, -3: UPDATES[0]})
+        aggregate(AGGREGATORS[name](), {**UPDATES, -3: UPDATES[0]})

@@ -9,6 +9,7 @@ import torch
 
 import fl
 from extensions.errors import ArgumentError
+from fl.simulation import DropOut
 from fl.training.checkpoint import Checkpoint
 from fl.training.weights import get_weights
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
@@ -142,7 +143,7 @@ def test_the_state_that_was_written_is_taken(optimizer, saved, tmp_path):
 
 
 def test_a_state_after_rounds_that_all_failed_has_nothing_of_the_optimizer(tmp_path):
-    gone = [fl.DropOut(client, "ready") for client in range(4)]
+    gone = [DropOut(client, "ready") for client in range(4)]
     failing = run(on_failure="skip", drop_outs=lambda number: gone)
     failing.fit(1, progress=False)
     failing.save(tmp_path / "run.npz")

@@ -17,6 +17,22 @@ import fl
 from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLostError
 from extensions.privacy.accounting import Ledger
 from fl.clients import ClientRound, LocalSGD
+from fl.protocols import (
+    SERVER,
+    Aggregate,
+    Aggregator,
+    Leaks,
+    Machine,
+    Message,
+    Outcome,
+    Output,
+    Party,
+    RingVector,
+    Round,
+    Vector,
+    inherent_leaks,
+)
+from fl.simulation import DropOut, Link, Network
 from fl.training.weights import get_weights, set_weights
 from fl.training.workers import Trainer
 from tests.helpers.arrays import arrays_of
@@ -283,7 +299,7 @@ def test_seed_decides_and_the_callers_generator_is_left_alone():
 def test_workers_change_nothing_and_a_lost_one_is_an_error(tmp_path):
     end = tmp_path / "end"
 
-    def end_in_round_3(number: int) -> list[fl.DropOut]:
+    def end_in_round_3(number: int) -> list[DropOut]:
         if number == 3:
             end.touch()
         return []
@@ -338,14 +354,14 @@ def test_a_round_that_many_leave_names_ten_and_keeps_all():
 @pytest.mark.parametrize(
     ("drop_out", "included", "reason", "seconds"),
     [
-        (fl.DropOut(4, "ready"), (0, 1, 2, 3, 5), "not trained within 20 s", 21.0),
-        (fl.DropOut(4, "ready", "after"), (0, 1, 2, 3, 5), "no update within 9 s", 11.0),
-        (fl.DropOut(4, "update"), (0, 1, 2, 3, 5), "no update within 9 s", 11.0),
-        (fl.DropOut(4, "update", "after"), (0, 1, 2, 3, 4, 5), None, 3.0),
+        (DropOut(4, "ready"), (0, 1, 2, 3, 5), "not trained within 20 s", 21.0),
+        (DropOut(4, "ready", "after"), (0, 1, 2, 3, 5), "no update within 9 s", 11.0),
+        (DropOut(4, "update"), (0, 1, 2, 3, 5), "no update within 9 s", 11.0),
+        (DropOut(4, "update", "after"), (0, 1, 2, 3, 4, 5), None, 3.0),
     ],
 )
 def test_drop_out_at_every_stage(drop_out, included, reason, seconds):
-    network = fl.Network(server=fl.Link(delay=0.5))
+    network = Network(server=Link(delay=0.5))
     run = small(
         client_fraction=1.0,
         network=network,
@@ -386,16 +402,16 @@ class Clipping(fl.Mechanism):
         self.ledger = Ledger()
         self.norms: list[float] = []
 
-    def charge(self, round: fl.Round, population: int) -> None:
+    def charge(self, round: Round, population: int) -> None:
         assert self.ledger is not None
         self.ledger.charge(f"{len(round.clients)} of {population}", epsilon=0.5, delta=0.0)
 
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
         if client == 3:
             raise UpdateError("its budget is spent")
         return update / max(1.0, float(np.linalg.norm(update)) / 0.01)
 
-    def server(self, mean: fl.Vector, round: fl.Round, included: tuple[int, ...]) -> fl.Vector:
+    def server(self, mean: Vector, round: Round, included: tuple[int, ...]) -> Vector:
         self.norms.append(float(np.linalg.norm(mean)))
         return mean + 1.0
 
@@ -446,63 +462,63 @@ def test_weights_are_equal_where_a_mechanism_needs_it_and_nobody_says_otherwise(
 EDGE = -2
 
 
-class _Sender(fl.Machine):
-    def __init__(self, round: fl.Round, client: int, values: fl.RingVector) -> None:
+class _Sender(Machine):
+    def __init__(self, round: Round, client: int, values: RingVector) -> None:
         super().__init__(round, client)
         self._values = values
 
-    def start(self, now: float) -> Iterable[fl.Output]:
+    def start(self, now: float) -> Iterable[Output]:
         yield self.send(EDGE, "summand", values=self._values)
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         return ()
 
 
-class _Edge(fl.Machine):
-    def __init__(self, round: fl.Round) -> None:
+class _Edge(Machine):
+    def __init__(self, round: Round) -> None:
         super().__init__(round, EDGE)
-        self._rows: dict[int, fl.RingVector] = {}
+        self._rows: dict[int, RingVector] = {}
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         self._rows[message.sender] = message.array("values", np.uint64, (self.round.size,))
         if len(self._rows) == len(self.round.clients):
             total = np.sum(list(self._rows.values()), axis=0, dtype=np.uint64)
-            yield self.send(fl.SERVER, "sum", values=total)
+            yield self.send(SERVER, "sum", values=total)
 
 
-class _Root(fl.Machine):
-    def __init__(self, round: fl.Round, point: fl.FixedPoint) -> None:
-        super().__init__(round, fl.SERVER)
+class _Root(Machine):
+    def __init__(self, round: Round, point: fl.FixedPoint) -> None:
+        super().__init__(round, SERVER)
         self._point = point
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         total = message.array("values", np.uint64, (self.round.size,))
         weight = sum(self.round.weights.values())
-        yield fl.Aggregate(self._point.decode(total, weight), self.round.clients)
+        yield Aggregate(self._point.decode(total, weight), self.round.clients)
 
 
-class EdgeAggregator(fl.Aggregator):
+class EdgeAggregator(Aggregator):
     """A third party adds the updates up, in fixed point."""
 
     point = fl.FixedPoint()
 
-    def server(self, round: fl.Round) -> fl.Machine:
+    def server(self, round: Round) -> Machine:
         return _Root(round, self.point)
 
-    def client(self, round: fl.Round, client: int, update: fl.Vector) -> fl.Machine:
+    def client(self, round: Round, client: int, update: Vector) -> Machine:
         return _Sender(round, client, self.point.encode(update, round.weights[client]))
 
-    def others(self, round: fl.Round) -> Mapping[fl.Party, fl.Machine]:
+    def others(self, round: Round) -> Mapping[Party, Machine]:
         return {EDGE: _Edge(round)}
 
-    def leaks_to(self, coalition: fl.Coalition, outcome: fl.Outcome) -> fl.Leaks:
-        return fl.inherent_leaks(coalition, outcome.included)
+    def leaks_to(self, coalition: fl.Coalition, outcome: Outcome) -> Leaks:
+        return inherent_leaks(coalition, outcome.included)
 
 
 @pytest.mark.parametrize("slow", [0.0, 30.0])
 def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(slow):
-    network = fl.Network(links={(fl.SERVER, EDGE): fl.Link(delay=slow)})
-    drop_outs = [fl.DropOut(0, "ready")]
+    network = Network(links={(SERVER, EDGE): Link(delay=slow)})
+    drop_outs = [DropOut(0, "ready")]
     run = fitted(1, aggregator=EdgeAggregator(), network=network, drop_outs=lambda _: drop_outs,
                  client_fraction=1.0, timeout=2.0, transcript="all")  # fmt: skip
     plain = fitted(1, drop_outs=lambda _: drop_outs, client_fraction=1.0)
@@ -603,5 +619,5 @@ def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator, transcript, roun
         kept = gc.get_objects()
     finally:
         gc.enable()
-    assert {one.round for one in kept if type(one) is fl.Message} == rounds
-    assert [one for one in kept if issubclass(type(one), fl.Machine)] == []
+    assert {one.round for one in kept if type(one) is Message} == rounds
+    assert [one for one in kept if issubclass(type(one), Machine)] == []

@@ -21,6 +21,19 @@ from fl.masked.terms import MASK_KEY, SECRETS, SEED, Terms
 from fl.paillier import PrivateKey, ShortRandomness, decrypt
 from fl.paillier.hidden.server import HidingServer
 from fl.paillier.rows import as_integers, as_rows
+from fl.protocols import (
+    SERVER,
+    Aggregator,
+    Leaks,
+    Machine,
+    Message,
+    Outcome,
+    Output,
+    Refusal,
+    Round,
+    Transcript,
+    Vector,
+)
 from fl.training.session import SessionServer, session_machines
 from fl.training.weights import Weights, get_weights, set_weights
 from tests.helpers.federated.carriers import InOneProcess, Requests, settings_of
@@ -32,7 +45,7 @@ SPARSE = Small(shares=2, corrupt=0.0)
 """Graphs in which a client has four neighbours, of whom two can replace it."""
 UNIT = 2.0**-18
 """A value counts as read if it is this close: the fixed point and single precision are closer."""
-AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
+AGGREGATORS: dict[str, Callable[[], Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
     "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
@@ -72,13 +85,13 @@ def records(client: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(count, 4, generator=draws), torch.arange(count) % 3
 
 
-def trained(client: int, received: Weights) -> fl.Vector:
+def trained(client: int, received: Weights) -> Vector:
     """Returns what one step on the client's records changes in the model that it received."""
     return _trained(client, received.tobytes()).copy()
 
 
 @functools.cache
-def _trained(client: int, weights: bytes) -> fl.Vector:
+def _trained(client: int, weights: bytes) -> Vector:
     """A round trains as the one before did, where it sends the same model."""
     own, received = model(), np.frombuffer(weights, np.float32).copy()
     set_weights(own, received)
@@ -94,25 +107,27 @@ class Gullible(Terms):
         return
 
 
-class Lying(fl.Aggregator):
+class Lying(Aggregator):
     """The aggregator as a server has it that checks nothing, and need not be the protocol's."""
 
     def __init__(
-        self, inner: fl.Aggregator, server: Callable[[fl.Round], fl.Machine] | None = None
+        self,
+        inner: Aggregator,
+        server: Callable[[Round], Machine] | None = None,
     ) -> None:
         self.inner, self._server = inner, server
         self.min_clients = 1
 
-    def server(self, round: fl.Round) -> fl.Machine:
+    def server(self, round: Round) -> Machine:
         machine = (self._server or self.inner.server)(round)
         if hasattr(machine, "_terms"):
             machine._terms = gullible(machine._terms)
         return machine
 
-    def client(self, round: fl.Round, client: int, update: fl.Vector) -> fl.Machine:
+    def client(self, round: Round, client: int, update: Vector) -> Machine:
         raise NotImplementedError
 
-    def leaks_to(self, coalition: fl.Coalition, outcome: fl.Outcome) -> fl.Leaks:
+    def leaks_to(self, coalition: fl.Coalition, outcome: Outcome) -> Leaks:
         raise NotImplementedError
 
 
@@ -132,28 +147,28 @@ class Play:
         outcome: None if the round failed.
     """
 
-    aggregator: fl.Aggregator
-    round: fl.Round
-    transcript: fl.Transcript
-    machines: dict[int, fl.Machine]
-    updates: dict[int, fl.Vector]
-    outcome: fl.Outcome | None = None
-    refusals: list[fl.Refusal] = field(default_factory=list)
+    aggregator: Aggregator
+    round: Round
+    transcript: Transcript
+    machines: dict[int, Machine]
+    updates: dict[int, Vector]
+    outcome: Outcome | None = None
+    refusals: list[Refusal] = field(default_factory=list)
 
 
-Change = Callable[[dict[int, fl.Machine]], None]
+Change = Callable[[dict[int, Machine]], None]
 carry: type[InOneProcess] | type[Requests] = InOneProcess
 """What carries the rounds that are played; tests set it."""
 
 
 def play(
-    aggregator: fl.Aggregator,
+    aggregator: Aggregator,
     *,
     weights: Mapping[int, int] = WEIGHTS,
-    server: Callable[[fl.Round], fl.Machine] | None = None,
+    server: Callable[[Round], Machine] | None = None,
     model_of: Callable[[int, Weights], Weights] = lambda client, weights: weights,
     change: Change = lambda machines: None,
-    train: Callable[[int, Weights], fl.Vector] = trained,
+    train: Callable[[int, Weights], Vector] = trained,
     start: Weights | None = None,
     lying: bool = True,
 ) -> Play:
@@ -173,10 +188,10 @@ def play(
     """
     start = get_weights(model()) if start is None else start
     plan = settings_of(aggregator).plan(CLIENTS)
-    round = fl.Round(number=1, size=start.size, weights=WEIGHTS, plan=plan)
-    updates: dict[int, fl.Vector] = {}
+    round = Round(number=1, size=start.size, weights=WEIGHTS, plan=plan)
+    updates: dict[int, Vector] = {}
 
-    def update(client: int, received: Weights) -> fl.Vector:
+    def update(client: int, received: Weights) -> Vector:
         updates[client] = train(client, received)
         return updates[client]
 
@@ -185,13 +200,13 @@ def play(
     )
     if lying:
         announced = replace(round, weights=dict(weights), plan=replace(plan, cohort=0))
-        liar: fl.Machine = SessionServer(announced, start, Lying(aggregator, server), (), 60.0)
+        liar: Machine = SessionServer(announced, start, Lying(aggregator, server), (), 60.0)
         if aggregator.hides_model:
             all_of_them = session_machines(
                 announced, start, aggregator, update, timeout=60.0, training_seconds=0.0
             )
-            liar = all_of_them[fl.SERVER]
-        machines[fl.SERVER] = Sending(liar, model_of, start)
+            liar = all_of_them[SERVER]
+        machines[SERVER] = Sending(liar, model_of, start)
     carrier = carry.of(aggregator, round, update)
     machines |= carrier.seats()
     change(machines)
@@ -202,17 +217,20 @@ def play(
     return Play(aggregator, round, transcript, machines, updates, outcome, refusals)
 
 
-class Sending(fl.Machine):
+class Sending(Machine):
     """A session's server that sends each client a model of its own, or its difference encrypted."""
 
     def __init__(
-        self, inner: fl.Machine, model_of: Callable[[int, Weights], Weights], start: Weights
+        self,
+        inner: Machine,
+        model_of: Callable[[int, Weights], Weights],
+        start: Weights,
     ) -> None:
         super().__init__(inner.round, inner.party)
         self.inner, self.model_of, self.first = inner, model_of, start
 
-    def changed(self, output: fl.Output) -> fl.Output:
-        if not isinstance(output, fl.Message) or output.kind not in ("model", "key"):
+    def changed(self, output: Output) -> Output:
+        if not isinstance(output, Message) or output.kind not in ("model", "key"):
             return output
         wanted = self.model_of(output.receiver, self.first)
         if output.kind == "model":
@@ -227,17 +245,17 @@ class Sending(fl.Machine):
         rows = as_rows([encrypt(text) for text in plain], scale.key_bits // 4)
         return replace(output, body={**output.body, "model": rows})
 
-    def start(self, now: float) -> Iterator[fl.Output]:
+    def start(self, now: float) -> Iterator[Output]:
         yield from map(self.changed, self.inner.start(now))
 
-    def receive(self, message: fl.Message, now: float) -> Iterator[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterator[Output]:
         yield from map(self.changed, self.inner.receive(message, now))
 
-    def expire(self, timer: str, now: float) -> Iterator[fl.Output]:
+    def expire(self, timer: str, now: float) -> Iterator[Output]:
         yield from map(self.changed, self.inner.expire(timer, now))
 
 
-def innermost(machine: fl.Machine) -> fl.Machine:
+def innermost(machine: Machine) -> Machine:
     """Returns a party's machine of the protocol."""
     while True:
         inner = getattr(machine, "inner", None) or getattr(machine, "_inner", None)
@@ -249,14 +267,14 @@ def innermost(machine: fl.Machine) -> fl.Machine:
 # --- what a server reads -------------------------------------------------------------------------
 
 
-def recovered(truth: fl.Vector, readings: list[fl.Vector]) -> int:
+def recovered(truth: Vector, readings: list[Vector]) -> int:
     """Returns how many of the larger values of the update the best reading has."""
     large = np.abs(truth) > 1e-3
     assert large.sum() > 20
     return max((int(np.sum(np.abs(r - truth)[large] < UNIT)) for r in readings), default=0)
 
 
-def readings(played: Play, *colluders: int) -> list[fl.Vector]:
+def readings(played: Play, *colluders: int) -> list[Vector]:
     """Returns all that server and colluders read as the victim's update, most of it nonsense."""
     coalition = fl.Coalition(colluders, server=True)
     view, size = played.transcript.view(coalition), played.round.size
@@ -273,7 +291,7 @@ def readings(played: Play, *colluders: int) -> list[fl.Vector]:
     return found
 
 
-def mean_seen(played: Play, *colluders: int) -> fl.Vector | None:
+def mean_seen(played: Play, *colluders: int) -> Vector | None:
     """Returns the mean as server and colluders have it; None if there is none.
 
     Where it is encrypted they decrypt it, or without a key read it as if nothing blinded it.
@@ -285,7 +303,7 @@ def mean_seen(played: Play, *colluders: int) -> fl.Vector | None:
     scale, key = played.aggregator._scale, stolen_or_held(played, *colluders)
     sent = [m for m in played.transcript.view(fl.Coalition(server=True)) if m.kind == "mean"]
     rows = as_integers(np.asarray(sent[0].body["mean"]))
-    n = innermost(played.machines[fl.SERVER])._key.n
+    n = innermost(played.machines[SERVER])._key.n
     texts = [decrypt(key, row) if key else (row - 1) // n for row in rows]
     values = scale.packing.slots_of(texts, n)[: played.round.size]
     return np.ldexp(values.astype(np.float64), -scale.bits)
@@ -294,15 +312,15 @@ def mean_seen(played: Play, *colluders: int) -> fl.Vector | None:
 def stolen_or_held(played: Play, *colluders: int) -> PrivateKey | None:
     """Returns the private key that server and colluders have, if any."""
     assert isinstance(played.aggregator, fl.PaillierAggregator)
-    server = innermost(played.machines[fl.SERVER])
+    server = innermost(played.machines[SERVER])
     held = [played.aggregator.held_by(k) for k in colluders]
     return next((key for key in [*held, getattr(server, "stolen", None)] if key), None)
 
 
-def _of_the_sum(played: Play, mean: fl.Vector, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
+def _of_the_sum(played: Play, mean: Vector, colluders: tuple[int, ...]) -> Iterator[Vector]:
     """Yields the sum, for others who added nothing, and less what colluders added."""
     assert played.outcome is not None
-    announced = innermost(played.machines[fl.SERVER]).round.weights
+    announced = innermost(played.machines[SERVER]).round.weights
     included = played.outcome.included
     total = mean * sum(announced[k] for k in included)
     for gone in ((), [k for k in colluders if k in included]):
@@ -310,13 +328,11 @@ def _of_the_sum(played: Play, mean: fl.Vector, colluders: tuple[int, ...]) -> It
         yield from (rest / announced.get(VICTIM, 1), rest / WEIGHTS[VICTIM])
 
 
-def _decrypted(
-    played: Play, view: list[fl.Message], colluders: tuple[int, ...]
-) -> Iterator[fl.Vector]:
+def _decrypted(played: Play, view: list[Message], colluders: tuple[int, ...]) -> Iterator[Vector]:
     """Yields the victim's update under a colluder's key, and what was decrypted for the server."""
     aggregator, size = played.aggregator, played.round.size
     assert isinstance(aggregator, fl.PaillierAggregator)
-    server = innermost(played.machines[fl.SERVER])
+    server = innermost(played.machines[SERVER])
     if aggregator.hide_model:
         packing = aggregator._scale.packing
     else:
@@ -331,10 +347,10 @@ def _decrypted(
             yield np.ldexp(values.astype(np.float64), -24) / WEIGHTS[VICTIM]
 
 
-def _unmasked(played: Play, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
+def _unmasked(played: Play, colluders: tuple[int, ...]) -> Iterator[Vector]:
     """Yields the victim's masked values without all masks that follow from the messages."""
     received = played.transcript.received
-    sent = received(fl.SERVER, "masked")
+    sent = received(SERVER, "masked")
     victim = innermost(played.machines[VICTIM])
     roster = getattr(victim, "_roster", None)
     if roster is None:
@@ -359,14 +375,14 @@ def _unmasked(played: Play, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
         yield np.ldexp(values.view(np.int64).astype(np.float64), -24) / WEIGHTS[VICTIM]
 
 
-def masked_with(client: fl.Machine) -> list[int]:
+def masked_with(client: Machine) -> list[int]:
     """Returns the clients with whom a client of masked aggregation has masks."""
     dealt = getattr(client, "_dealt", None)
     others = client._dealers if dealt is None else dealt.intersection(client._roster.clients)
     return sorted(set(others) - {client.party})
 
 
-def holders_of(client: fl.Machine) -> tuple[int, ...]:
+def holders_of(client: Machine) -> tuple[int, ...]:
     """Returns the clients to whom a client of masked aggregation deals shares."""
     return tuple(getattr(client, "holders", client._roster.clients))
 
@@ -378,7 +394,7 @@ def _secrets(played: Play, colluders: tuple[int, ...]) -> Iterator[tuple[tuple[i
     for client in colluders:
         for kind in SECRETS:
             yield (client, kind), innermost(played.machines[client])._secrets[kind]
-    for dealt in played.transcript.received(fl.SERVER, "shares"):
+    for dealt in played.transcript.received(SERVER, "shares"):
         for column, kind in enumerate(SECRETS):
             shares = {}
             for place, holder in enumerate(holders_of(innermost(played.machines[dealt.sender]))):
@@ -396,7 +412,7 @@ def _keys(
     played: Play, dealer: int, kind: str, holder: int, colluders: tuple[int, ...]
 ) -> Iterator[bytes]:
     machine = innermost(played.machines[holder])
-    for opened in played.transcript.received(fl.SERVER, "unmask"):
+    for opened in played.transcript.received(SERVER, "unmask"):
         if opened.sender == holder and dealer in machine._dealers:
             yield opened.body["keys"][machine._dealers.index(dealer)].tobytes()
     if holder in colluders and machine._agreed:

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 
 from torch import nn
 
-import fl
+from fl.protocols import SERVER, Aggregator, Message, Outcome, Refusal, Round, Transcript, Vector
 from fl.remote.client import RemoteClient
 from fl.remote.envelope import WORK, envelope, packed, unpacked
 from fl.remote.links import Link
@@ -23,11 +23,12 @@ from fl.remote.post import Answer, Post
 from fl.remote.transport import RemoteTransport
 from fl.round.machines import Machine, Output
 from fl.round.view import Sent
+from fl.simulation import InProcessTransport
 from fl.training.data import Records
 from fl.training.settings import RunSettings
 from fl.training.weights import Weights
 
-Update = Callable[[int, Weights], fl.Vector]
+Update = Callable[[int, Weights], Vector]
 
 
 class Clock:
@@ -40,16 +41,16 @@ class Clock:
         return self.now
 
 
-def settings_of(aggregator: fl.Aggregator) -> RunSettings:
+def settings_of(aggregator: Aggregator) -> RunSettings:
     """Returns the settings of a run of which all clients take part in every round."""
     return RunSettings(aggregator=aggregator, client_fraction=1.0, timeout=60.0)
 
 
-class InOneProcess(fl.InProcessTransport):
+class InOneProcess(InProcessTransport):
     """The transport of a simulation: clients are the machines that the test made."""
 
     @classmethod
-    def of(cls, aggregator: fl.Aggregator, round: fl.Round, update: Update) -> "InOneProcess":
+    def of(cls, aggregator: Aggregator, round: Round, update: Update) -> "InOneProcess":
         return cls()
 
     def seats(self) -> dict[int, Machine]:
@@ -61,7 +62,7 @@ class Seat(Machine):
 
     inner: Machine | None = None
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         return () if self.inner is None else self.inner.receive(message, now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
@@ -73,19 +74,19 @@ class Seated(RemoteClient):
 
     table: "Requests"
 
-    def _alone(self, number: int) -> fl.Round:
+    def _alone(self, number: int) -> Round:
         return replace(super()._alone(number), size=self.table.round.size)
 
-    def _update(self, round: fl.Round, received: Weights) -> fl.Vector:
+    def _update(self, round: Round, received: Weights) -> Vector:
         return self.table.update(self.client, received)
 
     def _outputs(
-        self, machine: Machine, messages: Iterable[fl.Message], link: Link, now: float
+        self, machine: Machine, messages: Iterable[Message], link: Link, now: float
     ) -> Iterator[Output]:
         self.table.chairs[self.client].inner = machine
         around = self.table.machines[self.client]
         for output in super()._outputs(around, messages, link, now):
-            if isinstance(output, fl.Message) and output.receiver >= 0:
+            if isinstance(output, Message) and output.receiver >= 0:
                 self.table.private[self.client].append(output)
             yield output
 
@@ -96,13 +97,13 @@ class Requests(Post):
     Its clients have notes of their own: to them it is the first round of a session.
     """
 
-    def __init__(self, aggregator: fl.Aggregator, round: fl.Round, update: Update) -> None:
+    def __init__(self, aggregator: Aggregator, round: Round, update: Update) -> None:
         self.aggregator, self.round, self.update = aggregator, round, update
         self.chairs = {client: Seat(round, client) for client in round.clients}
         self.machines: dict[int, Machine] = {}
-        self.private: dict[int, deque[fl.Message]] = defaultdict(deque)
-        self.transcript = fl.Transcript("all")
-        self.refusals: list[fl.Refusal] = []
+        self.private: dict[int, deque[Message]] = defaultdict(deque)
+        self.transcript = Transcript("all")
+        self.refusals: list[Refusal] = []
         self._clock = Clock()
         self._notes = Path(mkdtemp(dir=os.environ["XDG_STATE_HOME"]))
         self._clients = {client: self._client(client) for client in round.clients}
@@ -110,13 +111,13 @@ class Requests(Post):
         self._answers: deque[Answer] = deque()
 
     @classmethod
-    def of(cls, aggregator: fl.Aggregator, round: fl.Round, update: Update) -> "Requests":
+    def of(cls, aggregator: Aggregator, round: Round, update: Update) -> "Requests":
         return cls(aggregator, round, update)
 
     def seats(self) -> dict[int, Machine]:
         return dict(self.chairs)
 
-    def run(self, machines: dict[int, Machine]) -> fl.Outcome:
+    def run(self, machines: dict[int, Machine]) -> Outcome:
         """Returns what came of a round; the transcript has what clients sent each other, open."""
         self.machines = machines
         transport = RemoteTransport(
@@ -129,7 +130,7 @@ class Requests(Post):
         )
         self.transcript, self.refusals = transport.transcript, transport.refusals
         try:
-            return transport.run(machines[fl.SERVER])
+            return transport.run(machines[SERVER])
         finally:
             self._take_what_is_under_way()
             self._open_private()
@@ -137,8 +138,8 @@ class Requests(Post):
     def _take_what_is_under_way(self) -> None:
         """Notes answers that came after the end of the round, as a server that lies would."""
         for answer in self._answers:
-            for data in unpacked(fl.Message.decode(answer.data or b"")):
-                now, message = self._clock.now, fl.Message.decode(data)
+            for data in unpacked(Message.decode(answer.data or b"")):
+                now, message = self._clock.now, Message.decode(data)
                 self.transcript.add(Sent(message, len(data), now, now))
 
     def _open_private(self) -> None:
@@ -191,21 +192,29 @@ def _records(count: int) -> Records:
 
 def _strange(machine: Machine, request: bytes) -> bytes:
     """Returns what a node answers that the server made up: it keeps its machine."""
-    asked = fl.Message.decode(request)
+    asked = Message.decode(request)
     sent: list[bytes] = []
-    for message in map(fl.Message.decode, unpacked(asked)):
+    for message in map(Message.decode, unpacked(asked)):
         outputs = machine.receive(message, 0.0)
-        sent += [each.encode() for each in outputs if isinstance(each, fl.Message)]
+        sent += [each.encode() for each in outputs if isinstance(each, Message)]
     link = Link.fresh().public
     return envelope(
-        asked.round, machine.party, fl.SERVER, WORK, messages=packed(sent), link=link, left=""
+        asked.round,
+        machine.party,
+        SERVER,
+        WORK,
+        messages=packed(sent),
+        link=link,
+        left="",
     )
 
 
 CARRIERS = {"one process": InOneProcess, "requests": Requests}
 
 
-def places(aggregators: Mapping[str, Callable[[], fl.Aggregator]]) -> list[tuple[str, str]]:
+def places(
+    aggregators: Mapping[str, Callable[[], Aggregator]],
+) -> list[tuple[str, str]]:
     """Returns the pairs of a carrier and the name of an aggregator that runs on it."""
     made = {name: make() for name, make in aggregators.items()}
     remote = [name for name, a in made.items() if not (a.hides_model or a.one_process)]

@@ -9,16 +9,18 @@ import numpy as np
 
 import fl
 from extensions.errors import MessageError, RoundError
+from fl.protocols import Aggregator, Message, Refusal, Round, Value
 from fl.round.encoding import DTYPES, SHOWN
 from fl.round.machines import Machine, Output, Plan
 from fl.round.view import Sent
+from fl.simulation import InProcessTransport
 from fl.training.session import session_machines
 from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, SIZE = 5, 6
 FIXED = fl.FixedPoint(frac_bits=16)
 SPARSE = Small(neighbours=2, shares=2, corrupt=0.0)
-AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
+AGGREGATORS: dict[str, Callable[[], Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
     "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
@@ -34,7 +36,7 @@ LEVEL = 8
 """Most forged messages before a true one."""
 
 
-def junk(draws: random.Random) -> fl.Value:
+def junk(draws: random.Random) -> Value:
     """Returns a value of any type that a message may hold, at its bounds as well."""
     match draws.randrange(7):
         case 0:
@@ -54,7 +56,7 @@ def junk(draws: random.Random) -> fl.Value:
             return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-def changed(value: fl.Value, draws: random.Random) -> fl.Value:
+def changed(value: Value, draws: random.Random) -> Value:
     """Returns a value of the same type that differs a little."""
     if isinstance(value, bool) or value is None:
         return value
@@ -78,7 +80,7 @@ def changed(value: fl.Value, draws: random.Random) -> fl.Value:
 
 
 @dataclass
-class Fuzzer(fl.InProcessTransport):
+class Fuzzer(InProcessTransport):
     """A transport that delivers forged messages besides the true ones.
 
     Attributes:
@@ -92,7 +94,7 @@ class Fuzzer(fl.InProcessTransport):
 
     draws: random.Random
     rate: float
-    seen: list[fl.Message]
+    seen: list[Message]
     forged: Counter[str]
     delivered: int = 0
     refused: int = 0
@@ -100,7 +102,7 @@ class Fuzzer(fl.InProcessTransport):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def _deliver(self, message: fl.Message, kept: Sent | None) -> Iterator[Output]:
+    def _deliver(self, message: Message, kept: Sent | None) -> Iterator[Output]:
         receiver = message.receiver
         self.seen.append(message)
         del self.seen[:-400]
@@ -112,13 +114,13 @@ class Fuzzer(fl.InProcessTransport):
                 yield from self._forged(message)
         yield from super()._deliver(message, kept)
 
-    def _forged(self, true: fl.Message) -> Iterator[Output]:
+    def _forged(self, true: Message) -> Iterator[Output]:
         data = forge(true, self.seen, self.draws).encode()
         if self.draws.random() < 0.2:
             place = self.draws.randrange(len(data))
             data = data[:place] + self.draws.randbytes(1) + data[place + 1 :]
         try:
-            message = fl.Message.decode(data)
+            message = Message.decode(data)
         except MessageError:
             self.refused += 1
             return
@@ -127,13 +129,13 @@ class Fuzzer(fl.InProcessTransport):
         sender = other if self.draws.random() < 0.2 else true.sender
         heard = replace(message, sender=sender, receiver=true.receiver)
         for output in self._machines[true.receiver].receive(heard, self.now):
-            if isinstance(output, fl.Refusal):
+            if isinstance(output, Refusal):
                 assert len(output.reason) <= SHOWN
                 assert output.reason.isprintable()
             yield output
 
 
-def forge(true: fl.Message, seen: Sequence[fl.Message], draws: random.Random) -> fl.Message:
+def forge(true: Message, seen: Sequence[Message], draws: random.Random) -> Message:
     """Returns a message in a true one's place, made of it or of another that was seen."""
     model = true if draws.random() < 0.8 else draws.choice(seen)
     body = dict(model.body)
@@ -152,16 +154,16 @@ def forge(true: fl.Message, seen: Sequence[fl.Message], draws: random.Random) ->
     return replace(model, round=number, kind=kind, body=sizes)
 
 
-def _fits(value: fl.Value) -> bool:
+def _fits(value: Value) -> bool:
     return not isinstance(value, int) or value.bit_length() < 12_288
 
 
-def machines(aggregator: fl.Aggregator, number: int) -> dict[int, Machine]:
+def machines(aggregator: Aggregator, number: int) -> dict[int, Machine]:
     """Returns those of a whole round, in which the model is all zeros and updates are constant."""
     start = np.zeros(SIZE, dtype=np.float32)
     plan = Plan(cohort=CLIENTS, population=CLIENTS)
     weights = {client: client + 1 for client in range(CLIENTS)}
-    round = fl.Round(number=number, size=SIZE, weights=weights, plan=plan)
+    round = Round(number=number, size=SIZE, weights=weights, plan=plan)
     return session_machines(
         round,
         start,
@@ -179,7 +181,7 @@ def fuzz(name: str, forged: int, seed: int) -> tuple[int, int]:
         the numbers of rounds that ended with a mean, and of those that failed.
     """
     draws, aggregator = random.Random(f"{name} {seed}"), AGGREGATORS[name]()
-    seen: list[fl.Message] = []
+    seen: list[Message] = []
     counts: Counter[str] = Counter()
     delivered = ended = failed = 0
     while delivered < forged:

@@ -7,6 +7,8 @@ import numpy as np
 
 import fl
 from fl.masked.sparse.degrees import Degree
+from fl.protocols import SERVER, Machine, Message, Outcome, Output, Round, Value, Vector
+from fl.simulation import InProcessTransport
 
 SMALL = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 
@@ -33,14 +35,16 @@ def sparse(neighbours: int = 4, shares: int = 3) -> fl.MaskedAggregator:
     return fl.MaskedAggregator(threshold=0.5, fixed_point=SMALL, timeout=7.0, graph=graph)
 
 
-def updates(clients: int, size: int = 5) -> dict[int, fl.Vector]:
+def updates(clients: int, size: int = 5) -> dict[int, Vector]:
     draws = np.random.default_rng(clients).uniform(-4.0, 4.0, size=(clients, size))
     return dict(enumerate(draws))
 
 
 def expected(
-    aggregator: fl.MaskedAggregator, given: Mapping[int, fl.Vector], included: Iterable[int]
-) -> fl.Vector:
+    aggregator: fl.MaskedAggregator,
+    given: Mapping[int, Vector],
+    included: Iterable[int],
+) -> Vector:
     """Returns what the exact sum in the ring decodes to: client k weighs k + 1."""
     fixed, included = aggregator.fixed_point, tuple(included)
     total = np.zeros(given[0].size, dtype=fixed.dtype)
@@ -51,24 +55,24 @@ def expected(
 
 def run(
     aggregator: fl.MaskedAggregator,
-    given: Mapping[int, fl.Vector],
-    change: Callable[[dict[int, fl.Machine]], None] = lambda machines: None,
+    given: Mapping[int, Vector],
+    change: Callable[[dict[int, Machine]], None] = lambda machines: None,
     **transport: object,
-) -> tuple[fl.Outcome, dict[int, fl.Machine]]:
+) -> tuple[Outcome, dict[int, Machine]]:
     """Returns the outcome of a round, and its machines with all their secrets."""
     size = given[0].size
-    round = fl.Round(number=1, size=size, weights={client: client + 1 for client in given})
-    machines: dict[int, fl.Machine] = {fl.SERVER: aggregator.server(round)}
+    round = Round(number=1, size=size, weights={client: client + 1 for client in given})
+    machines: dict[int, Machine] = {SERVER: aggregator.server(round)}
     for client, update in given.items():
         machines[client] = aggregator.client(round, client, update)
     change(machines)
-    return fl.InProcessTransport(**transport).run(machines), machines  # type: ignore[arg-type]
+    return InProcessTransport(**transport).run(machines), machines  # type: ignore[arg-type]
 
 
 def check_exact(
     aggregator: fl.MaskedAggregator,
-    given: Mapping[int, fl.Vector],
-    outcome: fl.Outcome,
+    given: Mapping[int, Vector],
+    outcome: Outcome,
     included: Iterable[int],
 ) -> None:
     assert outcome.included == tuple(included)
@@ -77,35 +81,38 @@ def check_exact(
     )
 
 
-class Tampering(fl.Machine):
+class Tampering(Machine):
     """A machine whose messages of one kind are changed before they leave."""
 
     def __init__(
-        self, inner: fl.Machine, kind: str, change: Callable[[fl.Message], list[fl.Message]]
+        self,
+        inner: Machine,
+        kind: str,
+        change: Callable[[Message], list[Message]],
     ) -> None:
         super().__init__(inner.round, inner.party)
         self.inner, self.kind, self.change = inner, kind, change
 
-    def start(self, now: float) -> Iterable[fl.Output]:
+    def start(self, now: float) -> Iterable[Output]:
         yield from self.changed(self.inner.start(now))
 
-    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
         yield from self.changed(self.inner.receive(message, now))
 
-    def expire(self, timer: str, now: float) -> Iterable[fl.Output]:
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
         yield from self.changed(self.inner.expire(timer, now))
 
-    def changed(self, outputs: Iterable[fl.Output]) -> Iterable[fl.Output]:
+    def changed(self, outputs: Iterable[Output]) -> Iterable[Output]:
         for output in outputs:
-            if isinstance(output, fl.Message) and output.kind == self.kind:
+            if isinstance(output, Message) and output.kind == self.kind:
                 yield from self.change(output)
             else:
                 yield output
 
 
-def altered(message: fl.Message, **body: fl.Value) -> fl.Message:
+def altered(message: Message, **body: Value) -> Message:
     changed = {**message.body, **body}
-    return fl.Message(
+    return Message(
         round=1, sender=message.sender, receiver=message.receiver, kind=message.kind, body=changed
     )
 
@@ -113,10 +120,10 @@ def altered(message: fl.Message, **body: fl.Value) -> fl.Message:
 def tamper(kind: str, change: Callable[..., object], *parties: int):
     """Returns what makes parties send `change(message, machines)` instead, one or several."""
 
-    def apply(machines: dict[int, fl.Machine]) -> None:
+    def apply(machines: dict[int, Machine]) -> None:
         inner = dict(machines)
 
-        def listed(message: fl.Message) -> list[fl.Message]:
+        def listed(message: Message) -> list[Message]:
             changed = change(message, inner)
             return changed if isinstance(changed, list) else [changed]
 

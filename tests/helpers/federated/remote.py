@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import fl
+from fl.protocols import Message
 from fl.remote.client import RemoteClient
 from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
@@ -87,8 +88,8 @@ class Local(Post):
 
 def kinds(request: bytes) -> list[str]:
     """Returns the kinds of the messages in a request."""
-    outer = fl.Message.decode(request)
-    return [fl.Message.decode(data).kind for data in outer.body.get("messages", [])]  # type: ignore
+    outer = Message.decode(request)
+    return [Message.decode(data).kind for data in outer.body.get("messages", [])]  # type: ignore
 
 
 def remote(

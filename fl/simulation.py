@@ -1,0 +1,7 @@
+"""The network of a simulated run: links with delays and bandwidths, and parties that vanish."""
+
+from fl.round import latency
+from fl.round.network import DropOut, Link, Network
+from fl.round.transport import InProcessTransport
+
+__all__ = ["DropOut", "InProcessTransport", "Link", "Network", "latency"]
