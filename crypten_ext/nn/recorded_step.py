@@ -324,7 +324,8 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         config, *bounds = self._bounds(ring, recorded)
 
         def checked(lr: float) -> Step:
-            step, steps = _step(replace(config, lr=lr), *bounds), config.steps
+            own = config if lr == config.lr else replace(config, lr=lr)
+            step, steps = _step(own, *bounds), config.steps
             if self.iterations == 0 and steps is not None:
                 step.rule.check_moved([1.0] * steps, self._settings.max_weight_norm)
             self._drift.check(step.rule, 1)
@@ -346,8 +347,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
                 f"The batch was drawn with sample_rate = {batch.public.sample_rate}, the optimizer "
                 f"accounts for {rate}. Give both the same rate."
             )
-        config = replace(
-            self._settings,
+        config = self._settings.derived(
             max_feature_norm=batch.public.feature_norm,
             frac_bits=ring.frac_bits,
             parties=ring.parties,

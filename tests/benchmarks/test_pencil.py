@@ -78,6 +78,4 @@ def test_without_privacy_more_is_learnt_than_with_little(parts):
 
 @pytest.fixture(scope="module")
 def parts():
-    return FeatureExtraction().extract(
-        [one.stated for one in Origin(data="digits").read(OWNERS)], lambda *_: None
-    )
+    return FeatureExtraction().extract(Origin(data="digits").read(OWNERS), lambda *_: None)
