@@ -7,7 +7,7 @@ by TLS 1.3. What is sent are bytes: no framework, and nothing that is executed.
 from extensions.transport.door import Door
 from extensions.transport.federation import Federation, Member, Role
 from extensions.transport.handshake import Local, RefusedError, dial
-from extensions.transport.identity import Identity, fingerprint_of, make
+from extensions.transport.identity import Identity, fingerprint_of, make, renew
 from extensions.transport.mesh import Mesh
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "dial",
     "fingerprint_of",
     "make",
+    "renew",
 ]

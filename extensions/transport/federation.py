@@ -11,7 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from extensions import durable
 from extensions.checks import check_address, is_unspecified, literal
 from extensions.errors import ArgumentError
 from extensions.rules import check_fields
-from extensions.transport.identity import Identity, check_name
+from extensions.transport.identity import Identity, as_toml, check_name, rotation
 
 Role = Literal["party", "dealer", "server", "client"]
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -117,18 +117,17 @@ class Federation:
         """
         member = self.of(identity.fingerprint)
         if member is None or member.name != identity.name:
-            listed = [f"{one.name} {one.fingerprint}" for one in self.members]
-            under = "" if member is None else f" as {member.name}"
-            raise ArgumentError(
-                "key",
-                str(identity.path),
-                "the key of a member of the federation: " + ", ".join(listed),
-                f"Its certificate, {identity.name} {identity.fingerprint}, is not in the file"
-                f"{under}."
-                if member is None
-                else f"Its certificate states the name {identity.name}, the file has it{under}.",
-            )
+            listed = ", ".join(f"{one.name} {one.fingerprint}" for one in self.members)
+            there = "is not in the file" if member is None else f"is {member.name} in the file"
+            advice = f"Its certificate, {identity.name} {identity.fingerprint}, {there}."
+            raise ArgumentError("key", str(identity.path), f"the key of one of {listed}", advice)
         return member
+
+    def rotated(self, rotate: Path) -> Federation:
+        """Returns the federation with a member's new fingerprint; raises as `rotation` does."""
+        old, new = rotation(rotate, {one.fingerprint: one.name for one in self.members})
+        marked = [(one, new if one.fingerprint == old else one.fingerprint) for one in self.members]
+        return Federation([replace(one, fingerprint=mark) for one, mark in marked])
 
     @classmethod
     def read(cls, path: Path) -> Federation:
@@ -139,29 +138,19 @@ class Federation:
         """
         try:
             found = tomllib.loads(path.read_text())
+            rows = found.get("members")
+            if set(found) != {"members"} or not isinstance(rows, list) or not rows:
+                raise ValueError("It must have [[members]] and nothing else.")
         except (OSError, ValueError, RecursionError) as error:
-            allowed = "a TOML file of `pea federation`"
-            advice = str(error)
+            allowed, advice = "a TOML file of `pea federation`", str(error)
             raise ArgumentError("federation", str(path), allowed, advice, code="file") from error
-        rows = found.get("members")
-        if set(found) != {"members"} or not isinstance(rows, list) or not rows:
-            advice = "`pea federation` writes it."
-            allowed = "a file of [[members]] and nothing else"
-            raise ArgumentError("federation", str(path), allowed, advice, code="file")
         return cls([_member(row, path) for row in rows])
 
     def write(self, path: Path) -> None:
         """The file holds these members, in their order."""
-        lines = []
-        for one in self.members:
-            lines.append("[[members]]")
-            lines += [
-                f"{name} = {json.dumps(value, ensure_ascii=False)}"
-                for name, value in asdict(one).items()
-            ]
-            lines.append("")
+        rows = [f"[[members]]\n{as_toml(asdict(one))}" for one in self.members]
         with durable.write(path) as file:
-            file.write("\n".join(lines).encode())
+            file.write("\n".join(rows).encode())
 
 
 def _member(row: Any, path: Path) -> Member:
@@ -174,10 +163,8 @@ def _member(row: Any, path: Path) -> Member:
     try:
         return Member(**row)
     except ArgumentError as error:
-        advice = f"It is of {row['name']} in {path}; `pea federation` writes that file."
-        raise ArgumentError(
-            error.argument, error.value, error.rule, advice, code=error.code
-        ) from error
+        error.hint = f"It is of {row['name']} in {path}; `pea federation` writes that file."
+        raise
 
 
 def _place(address: str) -> tuple[str, int]:

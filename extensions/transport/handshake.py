@@ -146,10 +146,8 @@ def dial(
                 text = f"nobody listens at {member.address} any more"
                 raise ConnectionRefusedError(text) from error
             if time.monotonic() + _PAUSE >= deadline:
-                raise TimeoutError(
-                    f"{member.name} does not answer at {member.address} "
-                    f"after {seconds:g} s: {error}"
-                ) from error
+                text = f"{member.name} does not answer at {member.address} after {seconds:g} s"
+                raise TimeoutError(f"{text}: {error}") from error
             time.sleep(_PAUSE)
 
 

@@ -139,10 +139,8 @@ class Wire:
         except ssl.SSLError as error:
             self._linger()
             why = getattr(error, "verify_message", "") or error.reason or error
-            raise RefusedError(
-                f"{self.who}: TLS expected proof of the key of one certificate at each end, "
-                f"came: {why}."
-            ) from error
+            text = "TLS expected proof of the key of one certificate at each end, came"
+            raise RefusedError(f"{self.who}: {text}: {why}.") from error
 
 
 class _Wrapped(ssl.SSLSocket):

@@ -211,6 +211,13 @@ records file !player --records=given
 seed needs --seed-data=3
 key file --federation=given/own.toml --key=nowhere.pem
 """,
+    "keys": """
+name+rotate either --rotate=nowhere.pem
+name+rotate either !name
+rotate file !name --rotate=nowhere.pem
+rotate file !name --rotate=given/own.npz
+days range --days=0
+""",
     "federation": """
 fingerprint needs !add
 add needs !fingerprint
@@ -219,6 +226,9 @@ address value !address
 role needs !add !fingerprint
 address needs !add !fingerprint !role
 federation file !add !fingerprint !role !address
+federation file !add !fingerprint !role !address --rotate=nowhere.toml
+add conflict --rotate=nowhere.toml
+fingerprint needs !add --rotate=nowhere.toml
 """,
     "split": """
 label choice --data=csv:given/own.csv
