@@ -58,7 +58,7 @@ def mend() -> None:
 
 
 def check_installed() -> None:
-    """Returns only if torch and CrypTen can be imported; neither is.
+    """Checks that torch and CrypTen can be imported; neither is.
 
     Raises:
         MissingExtraError: one of them is not installed.

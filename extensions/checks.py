@@ -90,7 +90,7 @@ def _is_name(host: str) -> bool:
 
 
 def check_together(name: str, value: object, other: str, others: object) -> None:
-    """Returns only if both of two arguments are given, or neither is.
+    """Checks that both of two arguments are given, or neither is.
 
     Raises:
         ArgumentError: one is None.
@@ -110,7 +110,7 @@ def check_left_out(rule: str, **given: Any) -> None:
 
 
 def check_writable(name: str, path: Path, *, folder: bool = False) -> None:
-    """Returns only if a file, or a folder, can be written there; nothing is written now.
+    """Checks that a file, or a folder, can be written there; nothing is written now.
 
     Folders that are not there yet are made when it is.
 

@@ -41,7 +41,7 @@ class PlainAggregator(Aggregator):
         return _Client(round, client, update)
 
     def check_update(self, update: Vector, size: int) -> None:
-        """Returns only if the update is finite in single precision as well."""
+        """Checks that the update is finite in single precision as well."""
         super().check_update(update, size)
         if np.any(np.abs(update) > np.finfo(np.float32).max):
             raise UpdateError("a value of the update is beyond single precision")

@@ -56,7 +56,7 @@ def install(register: Callable[[], None]) -> None:
 
 
 def check_installed() -> None:
-    """Returns only if TensorFlow, tf-keras and TF Encrypted can be imported; none is.
+    """Checks that TensorFlow, tf-keras and TF Encrypted can be imported; none is.
 
     Raises:
         MissingExtraError: one of them is not installed.

@@ -173,7 +173,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         )
 
     def _check_mean(self, mean: Mean) -> None:
-        """Returns only if a step may follow.
+        """Checks that a step may follow.
 
         Raises:
             GradientError: it was the last, or the sum of those that count is lacking.

@@ -35,7 +35,7 @@ class Model:
         return cls(terms, list(terms.spec.initial_parameters()), rate, momentum)
 
     def check(self) -> None:
-        """Returns only if each layer is within the norm that all bounds are proven for.
+        """Checks that each layer is within the norm that all bounds are proven for.
 
         Raises:
             ArgumentError: one is not.

@@ -46,7 +46,7 @@ _TRAINING = "crypten_ext.run.training"
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Returns only if there are no players, and no material but where it is of use.
+    """Checks that there are no players, and no material but where it is of use.
 
     Raises:
         ArgumentError: there are.
@@ -279,7 +279,7 @@ def train_party(
 
 
 def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> None:
-    """Returns only if the party has a rank, and one who deals.
+    """Checks that the party has a rank, and one who deals.
 
     Raises:
         ArgumentError: it has not.

@@ -225,7 +225,7 @@ def prepare(
 
 
 def _check_meeting(meeting: Meeting, run: TrainConfig) -> None:
-    """Returns only if a party may make tuples there: with the provider "parties", each its own."""
+    """Checks that a party may make tuples there: with the provider "parties", each its own."""
     if run.provider != "parties":
         rule, advice = "without {provider=parties}", "A dealer writes all parties' files."
         raise ArgumentError("rank", meeting.rank, rule, advice, code="conflict")

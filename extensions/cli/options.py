@@ -40,7 +40,7 @@ class Rerun(Ending):
 
 
 def check_options(options: RunOptions) -> None:
-    """Returns only if the run can be kept, and its model, and one that goes on has no material.
+    """Checks that the run can be kept, and its model, and one that goes on has no material.
 
     Raises:
         ArgumentError: it is otherwise.

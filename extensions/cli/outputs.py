@@ -43,7 +43,7 @@ class _Given:
 
 
 def check_outputs(leaves: Sequence[Leaf], values: Mapping[str, Any]) -> None:
-    """Returns only if all that a command writes can be written, and nothing else is lost by it.
+    """Checks that all that a command writes can be written, and nothing else is lost by it.
 
     Args:
         leaves: the command's options; `Writes` annotates paths that are written.

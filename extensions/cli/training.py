@@ -146,7 +146,7 @@ def _trained(
 
 
 def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Path | None) -> None:
-    """Returns only if nothing is said of records that this command does not read.
+    """Checks that nothing is said of records that this command does not read.
 
     Raises:
         ArgumentError: something is.

@@ -87,7 +87,7 @@ def sensitivity(classes: int) -> float:
 
 
 def check_number(records: int, parties: int) -> None:
-    """Returns only if each of the parties may hold out so many records.
+    """Checks that each of the parties may hold out so many records.
 
     Raises:
         ArgumentError: with as many at all parties, sums would leave the ring.

@@ -141,7 +141,7 @@ def calibrate_noise(
 
 
 def _check_rounding(delta: float, left: float, least: float) -> None:
-    """Returns only if more is left of delta than the least that the accountant can certify."""
+    """Checks that more is left of delta than the least that the accountant can certify."""
     if left <= least:
         allowed = f"above {delta - left + least:.3g}, overflow and rounding error of these steps"
         advice = "Use {calibration=rdp} or pad the batches to a larger size."

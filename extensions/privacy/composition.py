@@ -57,7 +57,7 @@ Curve = Callable[[float], float]  # delta -> upper bound on epsilon
 
 
 def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> None:
-    """Returns only if that accountant, or calibration, can bound epsilon for those neighbours.
+    """Checks that that accountant, or calibration, can bound epsilon for those neighbours.
 
     Raises:
         ArgumentError: no such neighbours, or anything but "pld" with "replace".

@@ -89,7 +89,7 @@ def plan(phases: tuple[Phase, ...], target: Target) -> tuple[tuple[float, ...], 
 
 
 def _check_delta(phases: Sequence[Phase], delta: float) -> None:
-    """Returns only if the accountant that tells the run's epsilon can do so at delta."""
+    """Checks that the accountant that tells the run's epsilon can do so at delta."""
     steps = [
         SubsampledGaussian(noise_multiplier=1.0, sample_rate=each.sample_rate, steps=each.steps)
         for each in phases

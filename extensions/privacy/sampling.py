@@ -224,7 +224,7 @@ def row_blocks(shape: tuple[int, ...], words: int = _BLOCK) -> Iterator[slice]:
 
 
 def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 0) -> None:
-    """Returns only if every label is the number of a class.
+    """Checks that every label is the number of a class.
 
     Args:
         labels: one a record.

@@ -10,7 +10,7 @@ from extensions.privacy.sampling import OwnRecords
 
 
 def check_units(units: npt.NDArray[np.int64], records: int, rows_per_unit: int) -> None:
-    """Returns only if no person has more than k records.
+    """Checks that no person has more than k records.
 
     Args:
         units: a number for each person, the same in all of its records, (records,).

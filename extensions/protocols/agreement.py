@@ -42,7 +42,7 @@ class Subject:
     spared: str
 
     def check(self, refusing: Sequence[object]) -> None:
-        """Returns only if no party refuses.
+        """Checks that no party refuses.
 
         Args:
             refusing: whether each party refuses, by rank, for a reason that it tells its own user.
@@ -133,7 +133,7 @@ def agree(
 
 
 def check_equal(settings: Sequence[Mapping[str, Any]] | Mapping[int, Mapping[str, Any]]) -> None:
-    """Returns only if all parties have equal settings.
+    """Checks that all parties have equal settings.
 
     Args:
         settings: of all parties, by rank; or of some, by their ranks.

@@ -389,7 +389,7 @@ def most_norm(frac_bits: int) -> float:
 
 
 def check_multiplier(steps: Any, noise_multiplier: float, variance: float) -> None:
-    """Returns only if steps can have that noise, with batches that are small enough.
+    """Checks that steps can have that noise, with batches that are small enough.
 
     Args:
         steps: their `frac_bits` f, `max_grad_norm` C and `momentum`; noise leaves clipped deltas

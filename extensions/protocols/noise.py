@@ -115,7 +115,7 @@ class Noise(NoiseSplit):
 
 
 def check_colluders(parties: int, colluders: int, *, dealer_noise: bool = False) -> None:
-    """Returns only if so many of the parties may collude.
+    """Checks that so many of the parties may collude.
 
     Args:
         parties: number m of parties, who hold data.

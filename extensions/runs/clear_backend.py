@@ -18,7 +18,7 @@ NOTICE = "The clear backend computes on plaintext in one process: use it for com
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Returns only if the run has nothing that is of use between processes alone.
+    """Checks that the run has nothing that is of use between processes alone.
 
     Raises:
         ArgumentError: prepared material, or players.

@@ -22,7 +22,7 @@ def offered(group: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def check_offered(group: str, argument: str, name: str) -> None:
-    """Returns only if some installed distribution offers the name.
+    """Checks that some installed distribution offers the name.
 
     Raises:
         ArgumentError: none does; `argument` is what it is called there.

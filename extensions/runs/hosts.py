@@ -19,7 +19,7 @@ class Backend(Protocol):
     """What a module behind an entry point of the group ``pea.backends`` offers."""
 
     def check(self, config: TrainConfig, options: RunOptions) -> None:
-        """Returns only if the host can make a run with these settings and files.
+        """Checks that the host can make a run with these settings and files.
 
         Raises:
             ArgumentError: a number of parties or a provider that it does not have, or files that
@@ -27,7 +27,7 @@ class Backend(Protocol):
         """
 
     def check_party(self, config: TrainConfig, meeting: Meeting, options: RunOptions) -> None:
-        """Returns only if one party of such a run can be started here, to meet the others.
+        """Checks that one party of such a run can be started here, to meet the others.
 
         Raises:
             ArgumentError: it has no place among them, or nobody deals.

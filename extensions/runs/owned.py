@@ -107,7 +107,7 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
 
 
 def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:
-    """Returns only if there is something to learn: classes, of which training has more than one.
+    """Checks that there is something to learn: classes, of which training has more than one.
 
     Args:
         config: with one class for numbers, which are not classes.

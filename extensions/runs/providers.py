@@ -55,7 +55,7 @@ DEALER_NOISE_NOTICE = (
 
 
 def check_provider(provider: str, parties: int | None = None) -> None:
-    """Returns only if there is such a provider, for so many parties if they are known.
+    """Checks that there is such a provider, for so many parties if they are known.
 
     Raises:
         ArgumentError: there is none.

@@ -168,7 +168,7 @@ def stated_by(
 
 
 def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunOptions) -> None:
-    """Returns only if all parties could begin a run; nothing is shared or used up.
+    """Checks that all parties could begin a run; nothing is shared or used up.
 
     Args:
         host: whose parties own the records.

@@ -88,7 +88,7 @@ class HopReport:
         return report
 
     def _check(self, chain: ChainState, holder: Party) -> None:
-        """Returns only if the chain can have such a token; raises MessageError if it cannot."""
+        """Checks that the chain can have such a token; raises MessageError if it cannot."""
         if self.users[-1:] != (holder,):
             raise MessageError(f"a report of users {self.users}, whose last is not its sender")
         if strangers := set(self.users) - set(chain.members):

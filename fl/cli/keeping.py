@@ -15,7 +15,7 @@ STATE_DICT, ARRAYS = ".pt", ".npz"
 
 
 def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> None:
-    """Returns only if no checkpoint would be overwritten, and the model's format is known.
+    """Checks that no checkpoint would be overwritten, and the model's format is known.
 
     Raises:
         ArgumentError: a checkpoint that is missing or would be overwritten, or a model's file of

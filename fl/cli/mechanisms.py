@@ -105,7 +105,7 @@ def _noise(options: Protection, training: Training) -> dict[str, float]:
 def check_rounds(
     run: RunSettings, size: int, clients: int, *, rounds: int, delta: float | None
 ) -> None:
-    """Returns only if the rounds can be charged, and the ledger says what all of them cost.
+    """Checks that the rounds can be charged, and the ledger says what all of them cost.
 
     Args:
         run: whose they are; its ledger stays as it is.

@@ -177,7 +177,7 @@ class MaskedAggregator(Aggregator):
         return max(self.colluders, self.graph.corrupted(clients) if self.graph else 0)
 
     def check_round(self, round: Round) -> None:
-        """Returns only if the round is large enough, and withstands the colluders."""
+        """Checks that the round is large enough, and withstands the colluders."""
         super().check_round(round)
         clients, t = len(round.weights), self.needed(_size(round))
         most = _withstood(clients, t)
@@ -190,7 +190,7 @@ class MaskedAggregator(Aggregator):
             raise ArgumentError("corrupt", self.graph.corrupt, rule, hint, code="range")
 
     def check_weights(self, weights: Collection[int]) -> None:
-        """Returns only if no sum of updates with these weights leaves its lane."""
+        """Checks that no sum of updates with these weights leaves its lane."""
         super().check_weights(weights)
         check_lanes(weights, self.fixed_point, self.lanes)
 

@@ -16,7 +16,7 @@ def words(size: int, lanes: int) -> int:
 
 
 def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -> None:
-    """Returns only if no weighted sum of values in range leaves its lane.
+    """Checks that no weighted sum of values in range leaves its lane.
 
     Raises:
         ArgumentError: one could.

@@ -88,7 +88,7 @@ class Terms:
         return b"keys" + self.context + advert.tobytes()
 
     def verify(self, client: int, signature: Bytes, signed: bytes) -> None:
-        """Returns only if the signature is that of the client under these bytes.
+        """Checks that the signature is that of the client under these bytes.
 
         A right one is remembered, with all that it depends on, and a wrong one is not.
 
@@ -101,7 +101,7 @@ class Terms:
             raise MessageError(f"a signature that is not client {client}'s") from error
 
     def verify_enough(self, signers: Iterable[int], signatures: Bytes, signed: bytes) -> None:
-        """Returns only if the first t signatures are these clients' under these bytes.
+        """Checks that the first t signatures are these clients' under these bytes.
 
         More would prove nothing more.
 

@@ -207,7 +207,7 @@ class PaillierAggregator(Aggregator):
         return machines
 
     def check_round(self, round: Round) -> None:
-        """Returns only if a round may be held; with `hide_model` one that has the model's key."""
+        """Checks that a round may be held; with `hide_model` one that has the model's key."""
         super().check_round(round)
         plan = round.plan
         if self.hide_model and plan is not None:
@@ -216,7 +216,7 @@ class PaillierAggregator(Aggregator):
             Between(0.5, 1.0, above=True).check("client_fraction", part, hint)
 
     def check_weights(self, weights: Collection[int]) -> None:
-        """Returns only if no slot of a sum can overflow."""
+        """Checks that no slot of a sum can overflow."""
         super().check_weights(weights)
         self._packing(weights)
 

@@ -103,7 +103,7 @@ class PrivateKey:
 
 
 def check_bits(bits: int, *, insecure_small_key: bool) -> None:
-    """Returns only if keys of so many bits are allowed.
+    """Checks that keys of so many bits are allowed.
 
     Raises:
         ArgumentError: too few, or no multiple of 16.

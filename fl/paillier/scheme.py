@@ -106,7 +106,7 @@ def enc_mul_const(public: PublicKey, ciphertext: int, constant: int) -> int:
 
 
 def check_ciphertext(public: PublicKey, ciphertext: int) -> None:
-    """Returns only if the integer is a unit in 1..n^2 - 1, as every ciphertext under the key is.
+    """Checks that the integer is a unit in 1..n^2 - 1, as every ciphertext under the key is.
 
     A ciphertext under another key may pass as well.
 

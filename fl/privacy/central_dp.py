@@ -153,7 +153,7 @@ class CentralDP(Mechanism):
         return [*drawn, *self._idle]
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
-        """Returns only if the aggregator's fixed point has this grid, and reaches the norm.
+        """Checks that the aggregator's fixed point has this grid, and reaches the norm.
 
         On a coarser one values are rounded up, and a contribution may be of twice the norm.
         """

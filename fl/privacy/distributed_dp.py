@@ -95,7 +95,7 @@ class DistributedDP(Mechanism):
         return self.noise_multiplier * self.clip / math.sqrt(self._sharers)
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
-        """Returns only if every sum has t - c honest clients, and the grid is fine enough."""
+        """Checks that every sum has t - c honest clients, and the grid is fine enough."""
         if self._taken not in (0, aggregator.honest(cohort)):
             rule = f"a new one: it is in a run in which {self._taken} clients add its noise"
             hint = "Make one for each run."

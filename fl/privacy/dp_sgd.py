@@ -113,7 +113,7 @@ class LocalDPSGD:
             LOG.error("client %d: %d gradients count as zeros in this round: %s", *told)
 
     def check(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
-        """Returns only if model and loss train on one record, and the loss is a mean or a sum.
+        """Checks that model and loss train on one record, and the loss is a mean or a sum.
 
         The model is tried on one record and the loss on several, all of them made up, so that what
         comes of it tells of no record.

@@ -94,7 +94,7 @@ class LocalDP(Mechanism):
         return {name: getattr(self, name) for name in ("epsilon", "delta", "clip", "noise")}
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
-        """Returns only if noised updates lie in the range of the aggregator's fixed point.
+        """Checks that noised updates lie in the range of the aggregator's fixed point.
 
         Refused are ranges beyond which one of a hundred updates, or more, would have a value of
         noise alone: their clients would withdraw.

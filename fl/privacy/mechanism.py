@@ -48,7 +48,7 @@ class Mechanism:
         return None
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
-        """Returns only if the aggregator can carry what clients send, as this mechanism needs it.
+        """Checks that the aggregator can carry what clients send, as this mechanism needs it.
 
         Called when a run is made.
 
@@ -62,7 +62,7 @@ class Mechanism:
         """
 
     def check_records(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
-        """Returns only if clients can train such records as this mechanism needs it.
+        """Checks that clients can train such records as this mechanism needs it.
 
         Called when a run is made, or a client of it, with the model before any training.
 

@@ -73,7 +73,7 @@ class RecordDP(Mechanism):
         return described(self.training)
 
     def check_records(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
-        """Returns only if single records train, with a loss that is a mean or a sum over them."""
+        """Checks that single records train, with a loss that is a mean or a sum over them."""
         self.training.check(model, x, y)
 
     def charge(self, round: Round, population: int) -> None:

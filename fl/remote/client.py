@@ -170,7 +170,7 @@ class RemoteClient:
         return answer, self._keep(kept)
 
     def _check_settings(self, told: Mapping[str, Any]) -> None:
-        """Returns only if the settings of which the server tells a digest are this client's."""
+        """Checks that the settings of which the server tells a digest are this client's."""
         own = self.settings.plan(self.clients).settings.hex()
         if told.get("settings", own) != own:
             raise MessageError("the server has other settings of the run than this client")

@@ -128,7 +128,7 @@ class Aggregator(ABC):
         return 0
 
     def check_round(self, round: Round) -> None:
-        """Returns only if a client may take part in the round as it is announced.
+        """Checks that a client may take part in the round as it is announced.
 
         Every client calls it, and holds the announcement against the run's plan, which it has from
         its own settings.
@@ -144,7 +144,7 @@ class Aggregator(ABC):
         Whole(0, round.plan.population - 1).check("client", max(round.weights))
 
     def check_weights(self, weights: Collection[int]) -> None:
-        """Returns only if a round of clients with these weights is allowed and cannot overflow.
+        """Checks that a round of clients with these weights is allowed and cannot overflow.
 
         Called when a run is made, with the largest weights, before every round is announced, and
         by every client that hears of one.
@@ -158,7 +158,7 @@ class Aggregator(ABC):
             self.fixed_point.check_weights(weights)
 
     def check_update(self, update: Vector, size: int) -> None:
-        """Returns only if a client may take part with this update; called by the client itself.
+        """Checks that a client may take part with this update; called by the client itself.
 
         Raises:
             UpdateError: it has another size, or values that are NaN, infinite or out of range.

@@ -32,7 +32,7 @@ class Verifier(Protocol):
     """A public key."""
 
     def verify(self, signature: bytes, data: bytes, /) -> None:
-        """Returns only if that is the signature under the data; else raises InvalidSignature."""
+        """Checks that that is the signature under the data; else raises InvalidSignature."""
 
 
 class Identities(ABC):
@@ -98,7 +98,7 @@ class EllipticVerifier:
         self._key = key
 
     def verify(self, signature: bytes, data: bytes, /) -> None:
-        """Returns only if that is the signature under the data; else raises InvalidSignature."""
+        """Checks that that is the signature under the data; else raises InvalidSignature."""
         length = _length(self._key.curve)
         if len(signature) != 2 * length:
             raise InvalidSignature

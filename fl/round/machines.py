@@ -210,7 +210,7 @@ class Machine(ABC):
         )
 
     def check_round(self, message: Message) -> None:
-        """Returns only if the message is of this round.
+        """Checks that the message is of this round.
 
         Raises:
             MessageError: it is not.

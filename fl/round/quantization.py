@@ -63,7 +63,7 @@ class FixedPoint:
         return np.dtype(np.uint32 if self.bits == 32 else np.uint64)
 
     def check_weights(self, weights: Collection[int]) -> None:
-        """Returns only if no weighted sum of updates in range can overflow.
+        """Checks that no weighted sum of updates in range can overflow.
 
         Raises:
             ArgumentError: it could.
@@ -82,7 +82,7 @@ class FixedPoint:
             )
 
     def check(self, update: Vector) -> None:
-        """Returns only if the update is in range, or is to be clipped.
+        """Checks that the update is in range, or is to be clipped.
 
         The error tells no number of values: it reaches the server.
 

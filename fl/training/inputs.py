@@ -87,7 +87,7 @@ def _of_another_shape(y: Tensor, outputs: tuple[int, ...], name: str) -> Argumen
 
 
 def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> None:
-    """Returns only if a loss takes such labels, each with the outputs of its own record.
+    """Checks that a loss takes such labels, each with the outputs of its own record.
 
     It is tried on made-up ones, as many as no side of theirs: PyTorch broadcasts (n, 1) and (n,) to
     (n, n), and (n, n) and (n,) as well.
@@ -118,7 +118,7 @@ def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> N
 
 
 def check_single(model: nn.Module, x: Tensor, name: str) -> None:
-    """Returns only if the model trains on a single record; it is tried on one of ones.
+    """Checks that the model trains on a single record; it is tried on one of ones.
 
     Raises:
         ArgumentError: it takes two and not one, as BatchNorm; names whose step it is.
@@ -141,7 +141,7 @@ def check_single(model: nn.Module, x: Tensor, name: str) -> None:
 
 
 def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str, *, hidden: bool) -> None:
-    """Returns only if labels number classes, of which a record has an output each."""
+    """Checks that labels number classes, of which a record has an output each."""
     if y.dtype != torch.int64:
         raise ArgumentError(name, str(y.dtype), "torch.int64, or other integers", code="type")
     if not outputs or tuple(y.shape[1:]) != outputs[1:]:

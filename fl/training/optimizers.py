@@ -148,7 +148,7 @@ def apply(
 
 
 def check_state(optimizer: ServerOptimizer, state: State, size: int) -> None:
-    """Returns only if the optimizer goes on from this state, after a step for so many parameters.
+    """Checks that the optimizer goes on from this state, after a step for so many parameters.
 
     It is tried with a mean of zeros: names, shapes and types stay, and all values are finite.
 

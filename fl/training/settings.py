@@ -159,7 +159,7 @@ class RunSettings:
             raise ArgumentError(name, value, f"{wanted!r} with {user}", code="choice")
 
     def _check_hidden(self) -> None:
-        """Returns only if the server needs neither the model nor a mean."""
+        """Checks that the server needs neither the model nor a mean."""
         hidden = "an aggregator that hides the model from the server"
         self._check_choice("exchange", "delta", hidden)
         if self.server_optimizer != ServerOptimizer():
@@ -215,7 +215,7 @@ class RunSettings:
         return self.statistics == "exchange"
 
     def check_model(self, model: nn.Module, population: int) -> None:
-        """Returns only if mechanism and aggregator are for updates of this model.
+        """Checks that mechanism and aggregator are for updates of this model.
 
         Args:
             model: of the run.

@@ -110,7 +110,7 @@ class Optimizer(Counted):
         )
 
     def check_goes_on(self, missing: Iterable[str]) -> None:
-        """Returns only if steps may go on with zeros in place of what is missing."""
+        """Checks that steps may go on with zeros in place of what is missing."""
 
     @property
     def ledger(self) -> Ledger | None:

@@ -29,7 +29,7 @@ JOB = _job()
 
 
 def check_software(player: str, task: str) -> None:
-    """Returns only if a player of ours has the software of this process.
+    """Checks that a player of ours has the software of this process.
 
     Args:
         player: its name.

@@ -151,7 +151,7 @@ def _wait(running: Mapping[str, Process]) -> None:
 
 
 def _check_closed(players: Mapping[str, str]) -> None:
-    """Returns only if nobody on another host is meant to reach these players' ports.
+    """Checks that nobody on another host is meant to reach these players' ports.
 
     Raises:
         ArgumentError: somebody is.

@@ -57,7 +57,7 @@ def check(config: TrainConfig, options: RunOptions) -> None:
 
 
 def _check_on_players(config: TrainConfig) -> None:
-    """Returns only if nobody but an owner computes on its records in the clear.
+    """Checks that nobody but an owner computes on its records in the clear.
 
     Raises:
         ArgumentError: the client would.

@@ -141,7 +141,7 @@ def share_or_none(tensor: Any) -> torch.Tensor | None:
 
 
 def check_precision(x: Any, weight: Any, bias: Any) -> None:
-    """Returns only if x, weight and bias have equally many fractional bits.
+    """Checks that x, weight and bias have equally many fractional bits.
 
     Raises:
         ArgumentError: they have not.
@@ -153,7 +153,7 @@ def check_precision(x: Any, weight: Any, bias: Any) -> None:
 
 
 def check_enabled() -> None:
-    """Returns only if `crypten_ext.enable` is in force; else InsecureError."""
+    """Checks that `crypten_ext.enable` is in force; else InsecureError."""
     if any(FUNCTION_REGISTRY.get(name) is not cls for name, cls in FUNCTIONS.items()):
         raise InsecureError("crypten_ext is not enabled: call crypten_ext.enable() first.")
 

@@ -59,7 +59,7 @@ def from_pytorch(pytorch_model: torch.nn.Module, dummy_input: Any) -> Any:
 
 
 def check_compared(graph: Any) -> None:
-    """Returns only if a graph of modules was not converted, or computes what its original does.
+    """Checks that a graph of modules was not converted, or computes what its original does.
 
     Raises:
         UnsupportedLayerError: nobody knows, or the two could not be compared.

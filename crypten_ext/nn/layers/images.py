@@ -103,7 +103,7 @@ class GlobalAveragePool(crypten.nn.GlobalAveragePool):
 
 
 def check_images(x: Any, channels: int | None, dims: int = 4) -> None:
-    """Returns only if x has the shape of images, or signals, with so many channels.
+    """Checks that x has the shape of images, or signals, with so many channels.
 
     Raises:
         ArgumentError: it has not.

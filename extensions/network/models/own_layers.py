@@ -250,7 +250,7 @@ class _Left:
     weights: int
 
     def take(self, sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
-        """Returns only if what a layer takes is left, before any memory is taken for it.
+        """Checks that what a layer takes is left, before any memory is taken for it.
 
         Raises:
             ArgumentError: it is not.

@@ -98,7 +98,7 @@ def places(inputs: int, outputs: int) -> tuple[Fork, Turn, Join]:
 
 
 def check_branches(stages: Iterable[Stage]) -> None:
-    """Returns only if branches are closed, and take and return equally many values.
+    """Checks that branches are closed, and take and return equally many values.
 
     Raises:
         ArgumentError: they do not.

@@ -183,7 +183,7 @@ class _File:
         return re.compile(rf'(?:"((?:[^"]|"")*+)"|([^"\r\n{mark}]*+))({mark}|\Z)')
 
     def check_one(self, row: _Row, kinds: Sequence[_Holds]) -> None:
-        """Returns only if a row of several lines cannot be several rows.
+        """Checks that a row of several lines cannot be several rows.
 
         Two stray quotation marks can make one well-formed record of all rows between them. Then
         each line, with what stands before or behind the cell, has as many cells as a row, and in

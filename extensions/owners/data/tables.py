@@ -48,7 +48,7 @@ class Columns:
     text: str | None = None
 
     def check(self, *, tables: bool, schema: bool, names: Sequence[str] | None = None) -> None:
-        """Returns only if what is said of columns can be true.
+        """Checks that what is said of columns can be true.
 
         Args:
             tables: whether some file is a table.
@@ -148,7 +148,7 @@ def read_plain(
 
 
 def _check_columns(path: Path, own: Sequence[str], order: Sequence[str]) -> None:
-    """Returns only if these columns of a table can be learnt from, and are those of the others."""
+    """Checks that these columns of a table can be learnt from, and are those of the others."""
     if not own:
         raise unreadable(str(path), "a file with columns beside that of labels")
     for name in filter(PANDAS_INDEX.fullmatch, own):

@@ -78,7 +78,7 @@ def rows_of(
 
 
 def check_kind(kind: Kind | None, extractor: Extractor) -> None:
-    """Returns only if an extractor takes records of that kind.
+    """Checks that an extractor takes records of that kind.
 
     Raises:
         ArgumentError: it does not.

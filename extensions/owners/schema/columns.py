@@ -194,7 +194,7 @@ class Category(Column):
 
 
 def check_range(name: str, low: float, high: float) -> None:
-    """Returns only if low and high are the ends of a range.
+    """Checks that low and high are the ends of a range.
 
     Raises:
         ArgumentError: they are not.
@@ -205,7 +205,7 @@ def check_range(name: str, low: float, high: float) -> None:
 
 
 def check_names(name: str, names: Sequence[str]) -> None:
-    """Returns only if there are several names, all of them different and present.
+    """Checks that there are several names, all of them different and present.
 
     Raises:
         ArgumentError: they are not.
@@ -223,7 +223,7 @@ def bent(scale: Scale, values: Reals) -> Reals:
 
 
 def refuse_missing(name: str, cells: Cells, advice: str) -> None:
-    """Returns only if every record has a value in the column, which is text or a number.
+    """Checks that every record has a value in the column, which is text or a number.
 
     Raises:
         ArgumentError: one has none; it is named.
@@ -262,7 +262,7 @@ def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: st
 
 
 def refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
-    """Returns only if no record's value in the column is wrong.
+    """Checks that no record's value in the column is wrong.
 
     Args:
         name: of the column.

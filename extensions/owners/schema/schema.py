@@ -140,7 +140,7 @@ class Schema:
         return tuple(name for column in self.columns for name in column.outputs)
 
     def check_confirmed(self) -> None:
-        """Returns only if somebody said where the schema's ranges come from.
+        """Checks that somebody said where the schema's ranges come from.
 
         Raises:
             ArgumentError: it is a draft.

@@ -162,7 +162,7 @@ class InTurn(Generic[Sums]):
         return self._last is not None
 
     def check(self, piece: Sample, settings: object) -> None:
-        """Returns only if the sample, or piece, is the next one.
+        """Checks that the sample, or piece, is the next one.
 
         Pieces of one sample that were cut otherwise may have rows in common, and are refused.
 

@@ -40,7 +40,7 @@ _ROOM = 1.0 - 2.0**-40
 
 
 def check_size(rows: int, columns: int) -> None:
-    """Returns only if a Gram matrix of all owners' rows is exact and of a size that can be opened.
+    """Checks that a Gram matrix of all owners' rows is exact and of a size that can be opened.
 
     Args:
         rows: of all owners together.
@@ -78,7 +78,7 @@ def unit_rows(rows: Integers, bound: float) -> Integers:
 
 
 def check_unit_rows(rows: Integers) -> None:
-    """Returns only if the squares of each row add up to 4^FRAC_BITS at most.
+    """Checks that the squares of each row add up to 4^FRAC_BITS at most.
 
     Raises:
         ArgumentError: they do not.

@@ -65,7 +65,7 @@ def sensitivity(classes: int, rows_per_unit: int = 1) -> float:
 
 
 def check_targets(records: OwnRecords) -> None:
-    """Returns only if the targets are labels, probabilities or of a single output.
+    """Checks that the targets are labels, probabilities or of a single output.
 
     Raises:
         ArgumentError: a row does not add up to 1, but for rounding.
@@ -148,7 +148,7 @@ def damping_of(config: Training, features: int) -> float:
 
 
 def check_statistics(config: Training, records: Announced) -> None:
-    """Returns only if the sums are exact in the ring, with noise.
+    """Checks that the sums are exact in the ring, with noise.
 
     Raises:
         ArgumentError: too many records, columns or classes, or noise that is out of range.

@@ -53,7 +53,7 @@ def followed(path: Path) -> Path:
 
 
 def check_apart(ledgers: Sequence[Path | None]) -> None:
-    """Returns only if no two parties of one run have one ledger, by whatever links.
+    """Checks that no two parties of one run have one ledger, by whatever links.
 
     Raises:
         ArgumentError: two have. A record of both counts twice in each sum, which costs more than

@@ -33,7 +33,7 @@ def noted(files: Files) -> dict[str, str]:
 
 
 def check_unmarked(files: Files, run: str, own: str = "") -> None:
-    """Returns only if a party has marked no release of a run, but perhaps this own one.
+    """Checks that a party has marked no release of a run, but perhaps this own one.
 
     Raises:
         PeaError: it has.

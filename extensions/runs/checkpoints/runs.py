@@ -35,7 +35,7 @@ def run_settings(
 def check_files(
     options: CheckpointOptions, manifest: Mapping[str, Any], steps: int, files: Sequence[Path]
 ) -> None:
-    """Returns only if a run on this machine can begin or go on: told once, before it is started.
+    """Checks that a run on this machine can begin or go on: told once, before it is started.
 
     Args:
         options: what the user asks for.

@@ -19,7 +19,7 @@ _EPSILONS = {
 
 
 def check_noise(config: Stated) -> None:
-    """Returns only if no noise is too narrow or too wide for the ring.
+    """Checks that no noise is too narrow or too wide for the ring.
 
     Raises:
         ArgumentError: one is; it names the epsilon that the noise follows from, if there is one.
@@ -50,7 +50,7 @@ def check_noise(config: Stated) -> None:
 def _check_opened(
     config: Stated, name: str, unit: Sequence[float], frac_bits: int, given: str = ""
 ) -> None:
-    """Returns only if the noise of that name is 0, or arrays can be opened with it.
+    """Checks that the noise of that name is 0, or arrays can be opened with it.
 
     Where it is 1, their deviations are `unit`; the range follows from what is `given`, in words.
     """

@@ -115,7 +115,7 @@ def config_of(
 
 
 def _check_once(schedule: Schedule) -> None:
-    """Returns only if nothing is said of steps where all records are summed once.
+    """Checks that nothing is said of steps where all records are summed once.
 
     Raises:
         ArgumentError: something is.

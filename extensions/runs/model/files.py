@@ -81,7 +81,7 @@ def read_opened(path: Path) -> OpenedModel:
 
 
 def check_there(argument: str, path: Path) -> None:
-    """Returns only if there is such a file.
+    """Checks that there is such a file.
 
     Raises:
         ArgumentError: there is not.

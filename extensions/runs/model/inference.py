@@ -65,7 +65,7 @@ def _by_stages(model: OpenedModel, features: Reals) -> Reals:
 
 
 def check_width(header: Header, features: Reals) -> None:
-    """Returns only if records have as many features as a model takes.
+    """Checks that records have as many features as a model takes.
 
     Raises:
         ArgumentError: they have not.

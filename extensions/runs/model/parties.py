@@ -100,7 +100,7 @@ class Query:
     known_by: Annotated[str | None, Option(name="id")] = None
 
     def check(self) -> None:
-        """Returns only if there is one model, and records if there is an answer.
+        """Checks that there is one model, and records if there is an answer.
 
         Raises:
             ArgumentError: there is not, or the model's file is not there.

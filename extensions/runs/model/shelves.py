@@ -25,7 +25,7 @@ class Shelves(Protocol):
         ...
 
     def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
-        """Returns only if no holder's folder has another run's model (`check_free`)."""
+        """Checks that no holder's folder has another run's model (`check_free`)."""
         ...
 
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
@@ -34,7 +34,7 @@ class Shelves(Protocol):
 
 
 def check_free(folder: Path, checkpoints: CheckpointOptions | None) -> None:
-    """Returns only if a folder has no model that one saved there would replace, or be mixed with.
+    """Checks that a folder has no model that one saved there would replace, or be mixed with.
 
     What a model cost is spent: it may be the only copy.
 
@@ -81,7 +81,7 @@ class Here:
         return [PartyCheckpoints(options, rank, **settings) for rank in self._holders]
 
     def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
-        """Returns only if the folder has no other run's model."""
+        """Checks that the folder has no other run's model."""
         check_free(folder, checkpoints)
 
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:

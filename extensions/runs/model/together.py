@@ -221,7 +221,7 @@ _TASKS = {"predict": _predicted, "evaluate": _evaluated, "open": _opened}
 
 
 def _check_shares(host: Host, own: Sequence[Own]) -> None:
-    """Returns only if the shares of this program's holders are theirs, and belong together."""
+    """Checks that the shares of this program's holders are theirs, and belong together."""
     for rank, each in zip(host.holders, own, strict=True):
         if each.shared.rank != rank:
             given = f"party {each.shared.rank}'s, at party {rank}"

@@ -63,7 +63,7 @@ class Shelves:
         return at_once(begin, range(len(self._shelves)), self._shelves)
 
     def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
-        """Returns only if no player's folder has another run's model."""
+        """Checks that no player's folder has another run's model."""
         kept = None if checkpoints is None else str(checkpoints.folder)
         resume = checkpoints is not None and checkpoints.resume
         asked = {"folder": str(folder), "kept": kept, "resume": resume}
