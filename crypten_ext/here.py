@@ -23,9 +23,9 @@ ADDRESS = "DEALER_ADDRESS"
 """Environment variable that tells a party where such a dealer is, as HOST:PORT."""
 _ELSEWHERE = (
     "Between hosts the dealer is a member of the federation. Type `pea keys` on its host, add it "
-    "to every host's file by `pea federation` with {role=dealer}, and start `pea dealer` with "
-    "{federation} and {key}. Parties then meet with {rendezvous=tls://FILE} and {key}, in a script "
-    "by crypten_ext.transport.init(FILE, KEY)."
+    "as a dealer to every host's file by `pea federation`, and start `pea dealer` with "
+    "{federation} and {key}. Parties then meet at tls://FILE, each with its key; a script calls "
+    "crypten_ext.transport.init(FILE, KEY)."
 )
 
 

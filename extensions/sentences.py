@@ -80,10 +80,10 @@ def sentence(error: Fields, spell: Spell = in_python) -> str:
     """
     rule = spelled(str(error.rule), spell)
     argument = ", ".join(spell(name, None) for name in error.argument.split(", "))
-    value = error.value
+    value, typed = error.value, isinstance(error.value, str | int | float)
     words = {
         "argument": argument,
-        "given": spell(argument, str(value)) if isinstance(value, str | int | float) else argument,
+        "given": spell(error.argument, str(value)) if typed else argument,
         "value": _shown(value, error.code),
         "rule": f" {rule}" if rule and error.code in ("missing", "conflict") else rule,
     }

@@ -127,7 +127,7 @@ class Command:
 
     def spell(self, name: str, value: str | None = None) -> str:
         """Returns how an argument is typed, with a value or without one, as `sentence` asks."""
-        leaves = self.leaves if self._chosen else self._own
+        leaves = self.leaves if self._chosen or "." in name else self._own
         if (leaf := named(leaves, self._chosen, name.partition("[")[0])) is None:
             return name if value is None else f"{name} = {value}"
         return leaf.typed_with(value)

@@ -92,7 +92,7 @@ def _chosen(chooser: Leaf, leaves: Collection[Leaf], made: Mapping[str, Any]) ->
             if kind != name:
                 rule, hint = (
                     f"with {{{chooser.name}={name}}}",
-                    f"Or give {{{chooser.name}={kind}}}.",
+                    f"It belongs to {{{chooser.name}={kind}}}.",
                 )
                 raise ArgumentError(leaf.name, made[leaf.key], rule, hint, code="conflict")
             given[leaf.name] = made[leaf.key]
