@@ -1,7 +1,6 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NoReturn
 
@@ -119,9 +118,10 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         self._check_coverage(layers, parameters)
         self._check_start(self._check_unchanged(layers, parameters))
         ring = ring_of(layers[0].weight)
-        step = self._next(ring, recorded)
+        bounds = self._bounds(ring, recorded)
+        step = self._next(*bounds)
         self._check_mean(step.mean)
-        self._pieces.check(batch, self._bounds(ring, recorded))
+        self._pieces.check(batch, bounds)
         batch.use(self)
         padding = None if batch.shared is None else batch.shared.padding
         clipped = clipped_sums(ring, recorded.gradients, step.plan, padding)
@@ -159,7 +159,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
             recorded, padding = gradients_of(self._model, tape, batch, x, y, loss)
             layers, ring = recorded.origin.layers, ring_of(x)
             config, *bounds = self._bounds(ring, recorded)
-            step = _step(replace(config, lr=self.param_groups[0]["lr"]), *bounds)
+            step = _step(config.at_rate(self.param_groups[0]["lr"]), *bounds)
             store = self._store.at(layers)
             sums = clipped_sums(ring, recorded.gradients, step.plan, padding)
             step.updates(ring, sums, store, self.public(step.rule))
@@ -315,17 +315,15 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
                 )
         return now
 
-    def _next(self, ring: CrypTenRing, recorded: BackwardPass) -> Step:
+    def _next(self, config: ScriptTraining, *bounds: Any) -> Step:
         """Returns the next step, whose bounds are proven once.
 
         Raises:
             ArgumentError, GradientError: with the largest learning rate that is taken.
         """
-        config, *bounds = self._bounds(ring, recorded)
 
         def checked(lr: float) -> Step:
-            own = config if lr == config.lr else replace(config, lr=lr)
-            step, steps = _step(own, *bounds), config.steps
+            step, steps = _step(config.at_rate(lr), *bounds), config.steps
             if self.iterations == 0 and steps is not None:
                 step.rule.check_moved([1.0] * steps, self._settings.max_weight_norm)
             self._drift.check(step.rule, 1)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from extensions.errors import ArgumentError
@@ -271,6 +271,10 @@ class Training(Model, Descent, Privacy, Sampling):
         other = copy(self)
         vars(other).update(settings)
         return other
+
+    def at_rate(self, lr: float) -> Self:
+        """Returns them with a learning rate, which is checked if it is another one."""
+        return self if lr == self.lr else replace(self, lr=lr)
 
 
 @dataclass(frozen=True, kw_only=True)

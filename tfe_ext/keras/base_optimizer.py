@@ -90,7 +90,7 @@ class Optimizer(Counted):
         """Takes the learning rate of the next step from the schedule, if there is one."""
         if self._schedule is not None:
             rate = self._schedule.at(self.iterations)
-            self._settings = replace(self._settings, lr=rate)
+            self._settings = self._settings.at_rate(rate)
 
     def step(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> Step:
         """Returns the next step.
@@ -104,9 +104,9 @@ class Optimizer(Counted):
         Raises:
             ArgumentError: the step's integers would not fit the ring.
         """
-        own = replace(self.settings, frac_bits=frac_bits, parties=ABY3Ring.parties)
+        own = self.settings.derived(frac_bits=frac_bits, parties=ABY3Ring.parties)
         return with_largest_rate(
-            own.lr, lambda rate: Step.of_script(replace(own, lr=rate), network, rows, expected)
+            own.lr, lambda rate: Step.of_script(own.at_rate(rate), network, rows, expected)
         )
 
     def check_goes_on(self, missing: Iterable[str]) -> None:
