@@ -204,7 +204,7 @@ def test_options_of_other_backends_are_refused(tmp_path, option):
     backend = "tfe" if option == "--material" else "clear"
     done = pea("train", *NOISE, "--backend", backend, option, tmp_path)
     assert done.returncode == 1
-    assert f"pea: {option} = " in done.stderr
+    assert f"pea: {option} {tmp_path} cannot be given with --backend {backend}." in done.stderr
 
 
 @pytest.mark.parametrize(
