@@ -74,6 +74,17 @@ def run_tests(
             run.wait()
 
 
+def write_program(file: Path, content: bytes) -> None:
+    """Writes a module anew and drops its bytecode.
+
+    Python tells stale bytecode by size and second only, so that a mutant as long as the one before
+    it could be run as that one.
+    """
+    file.write_bytes(content)
+    for cached in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+        cached.unlink()
+
+
 def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
     """Yields what becomes of each mutant in the tree, which is as before afterwards."""
     for mutant in mutants:
@@ -92,11 +103,11 @@ def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
             longest, too_long = HANGING * (time.monotonic() - began), "died"
         kept = {file: file.read_bytes() for file in changed}
         for file, text in changed.items():
-            file.write_text(text)
+            write_program(file, text.encode())
         status = run_tests(tree, mutant.tests, "-x", seconds=longest)
         outcome = too_long if status is None else OUTCOMES.get(status, "no test was run")
         for file, content in kept.items():
-            file.write_bytes(content)
+            write_program(file, content)
         yield Result(mutant, outcome, time.monotonic() - began)
 
 
