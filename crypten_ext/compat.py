@@ -35,11 +35,7 @@ def install() -> None:
 
 @contextmanager
 def mended(crypten: ModuleType) -> Iterator[None]:
-    """In the block CrypTen can be imported; at its end it works with the torch at hand.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
+    """In the block CrypTen can be imported; at its end it works with the torch at hand."""
     check_installed()
     forget_failed_import()
     with exporter_registration(), tensorflow_hidden():
@@ -48,7 +44,7 @@ def mended(crypten: ModuleType) -> Iterator[None]:
 
 
 def mend() -> None:
-    """CrypTen, which was imported, works with the torch at hand; a second call changes nothing."""
+    """CrypTen, already imported, works with the torch at hand; a second call changes nothing."""
     converter = importlib.import_module("crypten.nn.onnx_converter")
     export_by_torchscript(converter)
     separate_equal_parameters(converter)
@@ -58,11 +54,7 @@ def mend() -> None:
 
 
 def check_installed() -> None:
-    """Checks that torch and CrypTen can be imported; neither is.
-
-    Raises:
-        MissingExtraError: one of them is not installed.
-    """
+    """Raises MissingExtraError if torch or CrypTen is not installed; neither is imported."""
     for package in ("torch", "crypten"):
         if importlib.util.find_spec(package) is None:
             raise MissingExtraError(package, "crypten")
@@ -79,7 +71,7 @@ def meet_by_torchrun() -> None:
 
 
 def forget_failed_import() -> None:
-    """No submodule of CrypTen is left over from an import that failed earlier in the process.
+    """Removes CrypTen's submodules that an import that failed earlier in the process left behind.
 
     Answers Python's import system: it keeps the submodules of a package whose import raised, and
     a second import then finds them without binding them to the package.
@@ -221,7 +213,6 @@ def load_own_classes() -> None:
 
 
 def _file_classes() -> list[Any]:
-    """The classes that CrypTen's files are made of."""
     import torch
 
     own = [

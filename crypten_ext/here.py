@@ -1,7 +1,7 @@
 """A dealer for processes of one user on this machine, who need no federation file of their own.
 
-It makes one for its run, with a key for each party, in the user's state folder. Parties find theirs
-by its address. Nobody else can read the keys, so that nobody else gets a seat.
+The dealer makes a federation for its run, with a key for each party, in the user's state folder.
+Parties find theirs by the dealer's address; nobody else can read the keys.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _ELSEWHERE = (
 def check_here(name: str, address: str) -> tuple[str, int]:
     """Returns the loopback address and the port of HOST:PORT.
 
-    Raises:
-        ArgumentError: `check_address`, or it is a place that other hosts may reach; it says what to
-            type instead.
+    Raises ArgumentError if other hosts may reach that place; it says what to type instead.
     """
     host, port = check_address(name, address)
     found = literal("127.0.0.1" if host.lower() == "localhost" else host)
@@ -45,15 +43,7 @@ def check_here(name: str, address: str) -> tuple[str, int]:
 
 @contextmanager
 def hosted(listener: socket.socket, parties: int) -> Iterator[Local]:
-    """Yields the end of a dealer whose parties find theirs by its address until the block ends.
-
-    Args:
-        listener: of the dealer.
-        parties: their number.
-
-    Raises:
-        ArgumentError: it listens where other hosts may reach it, or there is no state folder.
-    """
+    """Yields the end of a dealer whose parties find theirs by its address until the block ends."""
     folder = _folder_of("bind", place_of(listener))
     with durable.locked(folder):
         _empty(folder)  # of one that was killed
@@ -67,13 +57,7 @@ def hosted(listener: socket.socket, parties: int) -> Iterator[Local]:
 def seat_at(address: str, rank: int, parties: int) -> Local:
     """Returns a party's end of its connection with a dealer that this user started here.
 
-    Args:
-        address: HOST:PORT of the dealer.
-        rank: of the party.
-        parties: their number.
-
     Raises:
-        ArgumentError: the address is not on this machine.
         ConnectionRefusedError: there is no such dealer, or not yet.
         RefusedError: it deals for another number of parties.
     """

@@ -17,7 +17,7 @@ from extensions.runs.processes.seats import own_seat
 
 
 def main() -> None:
-    """One run is dealt for."""
+    """Deals for one run."""
     open_channel()
     parties, descriptor = (int(argument) for argument in sys.argv[1:])
     keep_memory()

@@ -1,4 +1,4 @@
-"""One party's side of the dealing: its own stream for every tuple, put right by corrections."""
+"""One party's side of the dealing: it expands its share of every tuple, then corrects it."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _AHEAD, _AHEAD_WORDS = 2, 1 << 18
 
 
 class Source(Protocol):
-    """Where this party learns what its share of a tuple lacks."""
+    """Where this party gets the corrections of its shares."""
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
-        """Returns this party's `words` of the correction of the tuple that has this number."""
+        """Returns this party's `words` of the correction of the tuple with this number."""
 
     def take_ahead(self, sequence: int, request: Request, words: int) -> torch.Tensor | None:
-        """Returns what `take` will for a tuple that is expected; None if it is not here yet."""
+        """Returns what `take` will for an expected tuple; None if it is not here yet."""
 
     def expected(self, count: int) -> Sequence[Request]:
-        """Returns so many tuples, or fewer, that are likely to be asked for next."""
+        """Returns at most `count` tuples that are likely to be asked for next."""
 
     def begin_step(self, sequence: int) -> None:
         """A step begins with the tuple of this number."""
@@ -52,13 +52,7 @@ class Source(Protocol):
 
 @dataclass
 class _Drawn:
-    """A tuple that was drawn before it is asked for.
-
-    Attributes:
-        request: what it is.
-        share: this party's.
-        is_right: whether it was corrected.
-    """
+    """A tuple that was drawn before it is asked for; `is_right` once it is corrected."""
 
     request: Request
     share: Shares
@@ -68,12 +62,7 @@ class _Drawn:
 class Client:
     """A party's tuples; all parties ask for the same tuples in the same order.
 
-    Args:
-        key: of this party's streams.
-        rank: of this party.
-        parties: their number.
-        source: of this party's portions of the corrections.
-        leave: called once, when no more tuples are needed.
+    `leave` is called once, when no more tuples are needed.
     """
 
     def __init__(
@@ -98,13 +87,7 @@ class Client:
     def connected(cls, find: Callable[[], Local], run: bytes = NO_RUN) -> Client:
         """Returns the client of a running dealer, once all parties have theirs.
 
-        Args:
-            find: of `crypten_ext.dealer.connection.connect`.
-            run: which no other has.
-
-        Raises:
-            DealerLostError: the dealer does not answer for 30 s, or either end refused the other.
-            PartyLostError: another party did not come to the dealer within 300 s.
+        Raises DealerLostError or PartyLostError as `crypten_ext.dealer.connection.connect`.
         """
         seat = connect(find, run)
         local, ahead = seat.local, Corrections(seat.correspond)
@@ -116,8 +99,7 @@ class Client:
     def prepared(cls, material: Material) -> Client:
         """Returns the client of a prepared file, which nobody can use again.
 
-        Raises:
-            MaterialError: it was used before.
+        Raises MaterialError if it was used before.
         """
         header = material.header
         try:
@@ -154,10 +136,9 @@ class Client:
         return _Drawn(request, recipe_of(request).expand(stream, self._rank))
 
     def draw_ahead(self) -> None:
-        """Draws shares of the tuples that are likely to be asked for next.
+        """Draws shares of the tuples that are likely to be asked for next; corrects them if it can.
 
-        They are corrected where the correction is here already. Of other tuples they are no shares:
-        a stream depends on its tuple's number and on what is asked.
+        They are shares of no other tuple: a stream depends on its tuple's number and request.
         """
         for place, request in enumerate(self.source.expected(_AHEAD)):
             sequence, recipe = self._sequence + place, recipe_of(request)
@@ -190,7 +171,7 @@ class Client:
         return self._rehearsal
 
     def close(self) -> None:
-        """The dealer is told that this party needs no more, or the prepared file is closed."""
+        """Tells the dealer that this party needs no more, or closes the prepared file."""
         self._leave()
 
 
@@ -199,20 +180,19 @@ _run = NO_RUN
 
 
 def begin_run(digest: str) -> None:
-    """The dealer will be told this digest, in hexadecimal digits, of the manifest of the run."""
+    """The dealer will be told this digest of the run's manifest, in hexadecimal digits."""
     global _run
     _run = bytes.fromhex(digest)
 
 
 def current() -> Client:
-    """Returns this process's client, which the first call connects to the dealer.
+    """Returns this process's client; the first call connects it to the dealer.
 
-    That is the one of the federation whose parties have met, or in which a launcher gave this
-    process a seat; else this user started it on this machine, at ``DEALER_ADDRESS``.
+    The dealer is that of the federation whose parties have met, or in which a launcher gave this
+    process a seat. Otherwise this user started it on this machine, at ``DEALER_ADDRESS``.
 
     Raises:
         PeaError: no dealer is known.
-        ArgumentError: ``DEALER_ADDRESS`` is not on this machine.
         DealerLostError: no dealer answers there.
         PartyLostError: another party did not come to it.
     """
@@ -267,7 +247,7 @@ def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None =
 
 
 def disconnect() -> None:
-    """The dealer is told that this process needs no more tuples; a later request connects anew."""
+    """Tells the dealer that this process needs no more tuples; a later request connects anew."""
     global _client
     if _client is not None:
         _client.close()
@@ -275,17 +255,17 @@ def disconnect() -> None:
 
 
 def carried() -> tuple[int, int]:
-    """Returns the bytes that went to and came from the dealer, by the kernel's count."""
+    """Returns the bytes sent to and received from the dealer, by the kernel's count."""
     source = _client.source if _client is not None else None
     return source.post.carried(DEALER) if isinstance(source, Corrections) else (0, 0)
 
 
 def stop_returning() -> None:
-    """The dealer is not waited for any more once its connection breaks: the run ends."""
+    """Stops waiting for the dealer to come back once its connection breaks: the run ends."""
     if _client is not None and isinstance(_client.source, Corrections):
         _client.source.post.stop_returning()
 
 
 def corrected_bytes() -> int:
-    """Returns the bytes of all corrections so far, those of all parties together."""
+    """Returns the bytes of all corrections so far, for all parties together."""
     return _client.corrected_bytes if _client is not None else 0

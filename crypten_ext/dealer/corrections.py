@@ -2,8 +2,7 @@
 
 After a whole step the next one is expected to need the same tuples, and the dealer sends their
 corrections without being asked. A correction is used only for the tuple that its tag names; those
-of an outdated plan are dropped. All parties ask for the same, each on its own: the dealer follows
-the first.
+of an outdated plan are dropped. Each party asks by itself: the dealer follows the first.
 """
 
 import itertools
@@ -31,11 +30,9 @@ Meet = Callable[[Hear, Lose], Post]
 
 
 class Corrections:
-    """A party's end of its correspondence with the dealer, of which it holds `QUEUE_BYTES` ahead.
+    """A party's end of its correspondence with the dealer; it holds `QUEUE_BYTES` ahead.
 
-    Args:
-        meet: begins the correspondence.
-        latest: seconds after which a correction is overdue, while the dealer can be reached.
+    A correction is overdue after `latest` seconds in which the dealer can be reached.
 
     Attributes:
         announced: number of tuples that were asked for one by one.
@@ -57,7 +54,7 @@ class Corrections:
         self.post = meet(self._hear, self._lose)
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
-        """Returns this party's `words` of the correction of the tuple that has this number.
+        """Returns this party's `words` of the correction of the tuple with this number.
 
         Raises:
             DealerLostError: they are late, or what came cannot be used.
@@ -77,10 +74,10 @@ class Corrections:
         return _joined([self._piece(due, size) for size in _sizes(words)])
 
     def take_ahead(self, sequence: int, request: Request, words: int) -> torch.Tensor | None:
-        """Returns what `take` will for a tuple that is expected; None if it is not here yet.
+        """Returns what `take` will for an expected tuple; None if it is not here yet.
 
-        It is returned once more when it is taken, unless that is for another plan. Of one tuple
-        all corrections are the same, whatever plan they were sent for.
+        `take` returns it once more, unless that is for another plan. A tuple's correction is the
+        same whatever plan it was sent for.
         """
         due = Tag(self._generation, sequence, request.digest)
         wanted = [(due, size) for size in _sizes(words)]
@@ -97,7 +94,7 @@ class Corrections:
         return found
 
     def _piece(self, due: Tag, size: int) -> memoryview:
-        """Returns the next message's words, so many bytes, if they are due."""
+        """Returns the next message's words if they are due and of `size` bytes."""
         tag, payload = self._next()
         if tag != due:
             raise DealerLostError(
@@ -110,7 +107,7 @@ class Corrections:
         return payload
 
     def expected(self, count: int) -> Sequence[Request]:
-        """Returns so many tuples, or fewer, that are likely to be asked for next, in their order.
+        """Returns at most `count` tuples that are likely to be asked for next, in their order.
 
         After the last one of a step these are the first ones of the next step.
         """
@@ -130,12 +127,12 @@ class Corrections:
             self._announce(sequence, recorded, plan=True)
 
     def finish(self) -> None:
-        """The dealer is told that no more is needed, and what it had sent ahead is dropped."""
+        """Tells the dealer that no more is needed, and drops what it had sent ahead."""
         self._outdate()
         self.post.leave(DEALER, messages.BYE, _LEAVING)
 
     def _outdate(self) -> None:
-        """The corrections for all announcements so far are dropped, also those still to come.
+        """Drops the corrections for all announcements so far, also those still to come.
 
         Another party may have made the next announcement before: its answer stays.
         """
@@ -174,7 +171,6 @@ class Corrections:
             return tag, payload
 
     def _hear(self, _: int, message: bytes | bytearray) -> None:
-        """A thread has a message of the dealer."""
         try:
             tag, payload = messages.unpack(message)
         except ValueError as error:
@@ -186,7 +182,6 @@ class Corrections:
             self._put(tag, payload)
 
     def _lose(self, _: int, lost: PartyLostError) -> None:
-        """A thread has lost the dealer."""
         self._end(_lost(lost))
 
     def _end(self, failure: PeaError) -> None:
@@ -196,7 +191,7 @@ class Corrections:
             self._changed.notify_all()
 
     def _put(self, tag: Tag, payload: memoryview) -> None:
-        """The correction is queued once there is room, or dropped if a later plan replaced it."""
+        """Queues a correction once there is room; drops it if a later plan replaced it."""
         with self._changed:
             while tag.generation >= self._generation and self._queued > QUEUE_BYTES:
                 self._changed.wait()

@@ -16,10 +16,8 @@ MATERIAL = Subject("material", "valid at every party", "No file was used.")
 def check_matching(path: Path, settings: dict[str, Any]) -> Material:
     """Returns this party's material if every party has its own of one run; one round.
 
-    Raises:
-        ArgumentError: as `Material` and `Header.check` say in the party whose file it is; in the
-            others, who it was; and where the files are of different runs.
-        MaterialError: as `Material` says.
+    Raises ArgumentError or MaterialError at every party if one party's file cannot be used, and
+    ArgumentError if the files are of different runs.
     """
     world = communicator.get()
     material: Material | None = None

@@ -49,12 +49,8 @@ def unfit(given: str, rule: str, hint: str = "") -> ArgumentError:
 class Header:
     """What is public about a file.
 
-    Attributes:
-        run: names the run that it was dealt for; equal in the files of all parties.
-        rank: whose file it is.
-        parties: number of parties.
-        tuples: number of tuples.
-        settings: of the run that it was dealt for, by name; another run asks for other tuples.
+    `run` names the run that it was dealt for, the same at all parties. Another run, with other
+    `settings`, asks for other tuples.
     """
 
     run: str
@@ -64,7 +60,7 @@ class Header:
     settings: dict[str, Any]
 
     def check(self, rank: int, settings: dict[str, Any]) -> None:
-        """Raises ArgumentError where the file is another party's, or for another run."""
+        """Raises ArgumentError if the file is another party's, or for another run."""
         if self.rank != rank:
             raise unfit(f"the file of party {self.rank}", f"party {rank}'s")
         for name, value in self.settings.items():
@@ -98,9 +94,6 @@ class Seal:
 
 class Material:
     """One party's prepared tuples.
-
-    Args:
-        path: of its file.
 
     Raises:
         ArgumentError: no such file, others than its owner may read it, or it is damaged.
@@ -160,8 +153,7 @@ class Material:
     def begin(self) -> bytes:
         """Returns the key of this party's streams; from here on nobody can use the file again.
 
-        Raises:
-            MaterialError: it was used since it was opened.
+        Raises MaterialError if it was used since it was opened.
         """
         file = self._file.fileno()
         key = os.pread(file, KEY_BYTES, _KEY_AT)
@@ -173,10 +165,9 @@ class Material:
         return key
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
-        """Returns this party's `words` of the correction of the tuple that has this number.
+        """Returns this party's `words` of the correction of the tuple with this number.
 
-        Raises:
-            MaterialError: the run asks for another tuple than the one that was prepared.
+        Raises MaterialError if another tuple was prepared.
         """
         if sequence >= self.header.tuples:
             raise MaterialError(
@@ -207,9 +198,9 @@ class Material:
         return self._file.read(min(size, os.fstat(self._file.fileno()).st_size))
 
     def unfinished(self) -> Iterator[bytes]:
-        """Yields what the frames of a file hold that is not complete yet, up to the last whole one.
+        """Yields the messages of an incomplete file, up to its last whole frame.
 
-        The file is not used by that: who goes on writing it seals them anew.
+        This does not use the file: who goes on writing it seals them anew.
         """
         self._file.seek(self._frames_at)
         seal = Seal(os.pread(self._file.fileno(), KEY_BYTES, _KEY_AT))
@@ -228,10 +219,10 @@ class Material:
         """Returns None: nothing is expected."""
 
     def begin_step(self, sequence: int) -> None:
-        """A step begins; all tuples are here already."""
+        """Does nothing: all tuples are here already."""
 
     def finish(self) -> None:
-        """The file is closed, and what it held is gone if it was used."""
+        """Closes the file, and empties it if it was used."""
         with self._file:
             if self._seal is not None:
                 self._file.truncate(self._frames_at)

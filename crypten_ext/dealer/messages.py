@@ -60,8 +60,7 @@ class Announcement:
 def parse(message: bytes | bytearray) -> Announcement:
     """Returns a party's message.
 
-    Raises:
-        ValueError: it is none; the text says why, and quotes nothing longer than a name.
+    Raises ValueError if it is none; the text quotes nothing longer than a name.
     """
     try:
         said = json.loads(message)

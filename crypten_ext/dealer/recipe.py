@@ -1,9 +1,8 @@
 """What a tuple is made of: words that every party draws, and words that are put right.
 
 Every party draws a share of every word from its own stream. The masks are what those shares add
-(or XOR) up to; the words that depend on them, or that the dealer draws itself, are put right by a
-correction: (value - sum of the drawn shares) for each dependent word, which one of the parties adds
-to its share.
+(or XOR) up to. Words that depend on them, or that the dealer draws itself, are put right by a
+correction: (value - sum of the drawn shares), which one of the parties adds to its share.
 """
 
 import functools
@@ -25,12 +24,8 @@ Compute = Callable[[Shares, list[Shares], Keystream], Sequence[torch.Tensor]]
 class Piece:
     """Words of one shape, shared additively, bitwise, or bitwise with one bit each.
 
-    Of words with `owners` every party has its own rows alone, and knows them.
-
-    Attributes:
-        shape: of all words.
-        sharing: how they are shared.
-        owners: number of rows of each party.
+    With `owners`, the number of rows of each party, every party has only its own rows, and knows
+    them.
     """
 
     shape: tuple[int, ...]
@@ -58,7 +53,7 @@ class Piece:
     def correction(
         self, value: torch.Tensor, shares: Sequence[torch.Tensor], into: torch.Tensor
     ) -> None:
-        """Puts there what the shares lack of a value, so that it is theirs with it."""
+        """Writes into `into` what the shares lack of a value."""
         take = torch.sub if self.sharing == "sum" else torch.bitwise_xor
         for share in shares:
             value = take(value, share, out=into)
@@ -68,11 +63,7 @@ class Piece:
 class Recipe:
     """Masks, dependent words, and how these follow from the masks.
 
-    Attributes:
-        masks: what the drawn shares add up to.
-        dependents: what is corrected.
-        compute: their values, from the masks, from the shares that every party expanded, and from
-            the dealer's own stream.
+    `compute` takes the masks, the shares that every party expanded, and the dealer's own stream.
     """
 
     masks: tuple[Piece, ...]
@@ -101,12 +92,7 @@ class Recipe:
         ]
 
     def correction(self, shares: list[Shares], dealers: Keystream) -> torch.Tensor:
-        """Returns the flat correction for the shares that all parties expanded.
-
-        Args:
-            shares: of the parties.
-            dealers: the stream that the dealer alone has.
-        """
+        """Returns the flat correction for the shares that all parties expanded."""
         masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
         values = self.compute(masks, shares, dealers)
         drawn = zip(*(own[len(self.masks) :] for own in shares), strict=True)
@@ -117,7 +103,7 @@ class Recipe:
         return result
 
     def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:
-        """Puts right a party's shares of the dependent words from number `start` on."""
+        """Corrects a party's shares of the dependent words from number `start` on."""
         for piece, own in zip(self.dependents, share[len(self.masks) :], strict=True):
             if start < piece.words and len(correction):
                 words = own.view(-1)[start:][: len(correction)]

@@ -40,9 +40,8 @@ MOST_WORDS = 1 << 30
 def recipe_of(request: Request) -> Recipe:
     """Returns how the requested tuple is dealt.
 
-    Raises:
-        ArgumentError: no such kind, no such operation, parameters that the kind does not have, or
-            too large a tuple.
+    Raises ArgumentError for an unknown kind or operation, parameters that the kind does not have,
+    or too large a tuple.
     """
     if request.kind not in _KINDS:
         raise ArgumentError("kind", request.kind, one_of(_KINDS))
@@ -75,8 +74,7 @@ def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe
 def _product_shape(function: Any, size0: Any, size1: Any, args: Any, options: Any) -> Any:
     """Returns the shape of the product.
 
-    torch's own inference costs its first caller 0.7 s and 70 MB, so that the usual cases, which
-    convolutions are not, go without it.
+    torch's own inference costs its first caller 0.7 s and 70 MB: only convolutions need it.
     """
     if function is torch.mul:
         return np.broadcast_shapes(size0, size1)
@@ -87,7 +85,6 @@ def _product_shape(function: Any, size0: Any, size1: Any, args: Any, options: An
 
 
 def _layer(rows: Any, inputs: int, outputs: int) -> Recipe:
-    """Returns how the masks of `crypten_ext.ring.factors` are dealt."""
     if not rows or min(rows) < 0:
         raise ArgumentError("rows", rows, "a number for each party, or one for all")
     recipe = _of(layer(sum(rows), inputs, outputs))
@@ -122,7 +119,6 @@ def _bits(size: Any) -> Recipe:
 
 
 def _of(joint: Joint) -> Recipe:
-    """Returns how words of `extensions.ring.joint` are dealt."""
     parts = {*joint.masks, *joint.dependents}
     piece = {part: Piece(part.shape, part.sharing) for part in parts}
     return Recipe(
@@ -155,8 +151,8 @@ def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
 def _noise(scale: Any, shapes: Any) -> Recipe:
     """Returns how noise is dealt: the dealer draws it, and no party knows any of it.
 
-    It is a function of the dealer's stream, which bears the tuple's number and description: what is
-    dealt again is the same noise, and no party learns the difference of two.
+    It is a function of the dealer's stream for the tuple's number and description: what is dealt
+    again is the same noise, and no party learns the difference of two.
     """
     deviation = float.fromhex(scale)
     Between(LEAST_SCALE, words=f"at least {LEAST_SCALE:g} ring units").check("scale", deviation)

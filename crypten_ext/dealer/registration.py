@@ -15,7 +15,7 @@ def install() -> None:
 
 
 def remove() -> None:
-    """CrypTen knows these names no more."""
+    """CrypTen no longer knows these names."""
     drop(DealerProvider.NAME)
     drop(CHOSEN)
 
@@ -26,7 +26,7 @@ def add(provider: AskingProvider) -> None:
 
 
 def drop(name: str) -> None:
-    """CrypTen knows the provider of this name no more."""
+    """CrypTen no longer knows the provider of this name."""
     _providers().pop(name, None)
 
 

@@ -17,8 +17,7 @@ LONGEST = 8 << 10
 class Request:
     """One tuple to deal: its kind and its public parameters (shapes, counts, an operation's name).
 
-    Equal requests have equal digests, different ones different digests but for a collision of
-    128 bits of SHA-256.
+    Different requests have different digests but for a collision of 128 bits of SHA-256.
     """
 
     kind: str
@@ -33,8 +32,7 @@ class Request:
     def parse(cls, plain: Any) -> "Request":
         """Returns the request that `plain` described.
 
-        Raises:
-            ValueError: `plain` describes none, or one of more than `LONGEST` characters.
+        Raises ValueError if it describes none, or one of more than `LONGEST` characters.
         """
         match plain:
             case [str(kind), list(parameters)]:

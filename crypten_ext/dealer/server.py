@@ -1,6 +1,6 @@
-"""The dealer: it holds no data, and learns which kinds and shapes of tuples are used, no more.
+"""The dealer: it holds no data, and learns only which kinds and shapes of tuples are used.
 
-Of noise that it deals it learns the scale, and the noise itself, for it draws it.
+Of noise that it deals it learns the scale, and the noise itself, which it draws.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def serve(
     Raises:
         ArgumentError: without `local` it listens where other hosts may reach it.
         PartyLostError: a party did not come in time; or one closed its connection without a goodbye
-            after all had come and was not back in time, sent a message that cannot be used, or
-            asked for other tuples than another party.
+            and was not back in time, sent a message that cannot be used, or asked for other tuples
+            than another party.
     """
     Whole(1, 64).check("parties", parties)
     with ExitStack() as stack:
@@ -103,16 +103,12 @@ def serve_runs(
 ) -> Iterator[tuple[Dealt | PartyLostError, list[str]]]:
     """Deals for run after run of a federation, each with keys of its own; the port stays open.
 
-    Whoever comes for another run while one is dealt for is told so, and may try again.
-
-    Args:
-        listener: where the parties connect; it is closed in the end.
-        local: the dealer's end.
-        join_timeout: seconds within which all parties of a run must have come after its first.
+    Whoever comes for another run while one is dealt for is told so, and may try again. All parties
+    of a run must have come within `join_timeout` seconds after its first.
 
     Yields:
-        what was dealt in a run, or why it ended early; and why the latest connections that were
-        refused since the run before were.
+        what was dealt in a run, or why it ended early; and why connections were refused since the
+        run before.
     """
     seconds = math.inf if join_timeout is None else join_timeout
     with _door(listener, local) as door:
@@ -136,13 +132,7 @@ def _see_nothing(rank: int, message: bytes) -> None:
 
 
 class _Dealer:
-    """One run.
-
-    Args:
-        door: where the parties have come in.
-        keys: of their tuples, by rank.
-        view: of `serve`.
-    """
+    """One run for the parties that have come in by the door."""
 
     def __init__(self, door: Door, keys: Sequence[bytes], view: View) -> None:
         self._parties = len(keys)
@@ -185,7 +175,6 @@ class _Dealer:
                 self._post.dismiss(rank)
 
     def _receive(self, rank: int, message: bytes | bytearray) -> None:
-        """A thread has a message of a party."""
         self._received[rank] += len(message) + _ENVELOPE
         if self._received[rank] - self._heard[rank] <= _WAITING:
             self._inbox.put((rank, message))

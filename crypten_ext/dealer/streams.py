@@ -11,8 +11,8 @@ from extensions.ring.fixed_point import Integers
 def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
     """Returns the stream of one party, or of the dealer, for one tuple.
 
-    The stream depends on the tuple's number and on all that was asked for, so that the words of a
-    tuple which was expected but not asked for are never used for another one.
+    It depends on the tuple's number and on the whole request, so that words of a tuple that was
+    expected but not asked for are never used for another one.
     """
     return Keystream(derive_key(key, f"tuple {sequence} {request.digest.hex()}"))
 
@@ -20,9 +20,8 @@ def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
 def portion(words: int, sequence: int, rank: int, parties: int) -> slice:
     """Returns which words of the correction of one tuple this party is sent.
 
-    Guarantees:
-        Each word goes to one party. The portions of a tuple differ by at most one word, and the
-        longer ones go round with its number, so that a tuple that is dealt again is dealt alike.
+    Each word goes to one party. The portions of a tuple differ by at most one word, and the longer
+    ones go round with its number, so that a tuple that is dealt again is dealt alike.
     """
     place = (rank + sequence) % parties
     return slice(words * place // parties, words * (place + 1) // parties)
@@ -31,17 +30,7 @@ def portion(words: int, sequence: int, rank: int, parties: int) -> slice:
 def correction_of(
     keys: Sequence[bytes], dealers_key: bytes, sequence: int, request: Request
 ) -> Integers:
-    """Returns the words of the correction of one tuple.
-
-    Args:
-        keys: all parties', by rank.
-        dealers_key: of streams that the dealer alone has.
-        sequence: number of the tuple.
-        request: what it is.
-
-    Guarantees:
-        The same words whenever it is called with the same arguments.
-    """
+    """Returns the words of a tuple's correction: the same whenever the arguments are."""
     recipe = recipe_of(request)
     shares = [
         recipe.expand(tuple_stream(key, sequence, request), rank) for rank, key in enumerate(keys)

@@ -28,17 +28,9 @@ def prepare(
 ) -> list[Path]:
     """Writes ``party-R.material`` for each party, and returns the paths.
 
-    Whoever runs this knows all tuples, as a dealer does.
+    Whoever runs this knows all tuples, as a dealer does. The folder is made, for its owner only.
 
-    Args:
-        folder: where to; it is made, for its owner only, if it does not exist.
-        parties: number of parties.
-        requests: all tuples of the run, in order.
-        settings: of the run, by name.
-        progress: called with the number of tuples dealt so far.
-
-    Raises:
-        ArgumentError: the folder holds such a file already.
+    Raises ArgumentError if the folder holds such a file already.
     """
     paths = paths_in(folder, parties)
     check_vacant(paths)
@@ -83,10 +75,7 @@ def check_vacant(paths: Sequence[Path]) -> None:
 class Writer:
     """A new file of mode 0600, complete on disk when it is left without an error.
 
-    Args:
-        path: of no file yet.
-        key: of the party's streams, which seals the frames.
-        header: what is public.
+    `key` is that of the party's streams, and seals the frames.
     """
 
     def __init__(self, path: Path, key: bytes, header: Header) -> None:

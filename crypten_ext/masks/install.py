@@ -32,10 +32,10 @@ _host_generators: dict[str, Any] = {}
 
 
 def install() -> None:
-    """CrypTen draws its masks from keyed streams from here on.
+    """CrypTen draws its masks from keyed streams from here on; a second call changes nothing.
 
     If CrypTen is initialised, keys are agreed at once, in one round, so that every party must
-    call it; otherwise `crypten.init` agrees on them. A second call changes nothing.
+    call it; otherwise `crypten.init` agrees on them.
     """
     crypten._setup_prng = _setup_keyed
     read_keystreams()

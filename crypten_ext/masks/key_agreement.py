@@ -9,11 +9,8 @@ from crypten_ext.masks.keystream import derive_key
 class KeyPair:
     """One process's half of an X25519 exchange (RFC 7748), for one use.
 
-    Public values are not authenticated here: an eavesdropper learns nothing, somebody who can
-    alter messages can take the other side's place.
-
-    Args:
-        private: 32 secret bytes; by default fresh ones from the operating system.
+    Public values are not authenticated here: an eavesdropper learns nothing, but somebody who can
+    alter messages can take the other side's place. `private` is for tests' vectors.
     """
 
     def __init__(self, private: bytes | None = None) -> None:

@@ -23,14 +23,8 @@ class Keystream:
     """A stream of uniform 64-bit words that nobody without its key can tell from random.
 
     Two streams of one key give equal words as long as they are asked for equal numbers of them.
-    The counter never repeats within 2^132 bytes; a key is used for one stream.
-
-    Args:
-        key: 32 secret bytes.
-        counter: number of the first block, below 2^128.
-
-    Raises:
-        ArgumentError: a key of another length.
+    The counter, of which `counter` is the first, never repeats within 2^132 bytes; a key is used
+    for one stream.
     """
 
     device = torch.device("cpu")
@@ -55,7 +49,7 @@ class Keystream:
         return torch.from_numpy(room[: size.numel()]).reshape(size)
 
     def bytes(self, count: int) -> bytearray:
-        """Returns so many bytes, the next of the stream."""
+        """Returns the next `count` bytes of the stream."""
         result = bytearray(count + _SPARE)
         with memoryview(result) as room:
             self._fill(room, count)
@@ -71,8 +65,8 @@ class Keystream:
 class KeyedGenerator(Keystream, torch.Generator):
     """A keystream in the place of one of CrypTen's generators, with a seed as those have.
 
-    The seed that it starts with follows from the key and tells nothing of it. What torch itself
-    draws with it is as predictable as that seed; masks are `words`, and follow from the key alone.
+    Its first seed follows from the key and tells nothing of it. What torch itself draws with it is
+    as predictable as that seed; masks are `words`, and follow from the key alone.
     """
 
     def __new__(cls, key: bytes) -> Self:

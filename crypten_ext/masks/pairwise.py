@@ -1,7 +1,7 @@
 """Masks that cancel over all parties, from a key for each pair of them.
 
-CrypTen's zero sharings have keys of neighbours alone: of four or more parties, the two neighbours
-of one know its mask. What is sent under these is known to all others together, and to no fewer.
+CrypTen's zero sharings have only neighbours' keys: of four or more parties, the two neighbours of
+one know its mask. These masks only all others together know.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,9 @@ from crypten import communicator
 
 
 class PairwiseMasks:
-    """This party's masks; every party must make its own, and draw the same shapes in turn.
+    """This party's masks; every party makes its own, and draws the same shapes in turn.
 
-    Cost:
-        One round of 32 public words.
+    Making them takes one round of 32 public words.
     """
 
     def __init__(self) -> None:

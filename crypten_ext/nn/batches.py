@@ -213,8 +213,7 @@ def _cut(
 def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Sample:
     """Returns the batch, or the piece of one, whose features and targets these are.
 
-    Raises:
-        GradientError: of none.
+    Raises GradientError if there is none.
     """
     origin, of_targets = provenance_of(x), provenance_of(y)
     for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):

@@ -44,16 +44,8 @@ def gradients_of(
 ) -> tuple[BackwardPass, torch.Tensor | None]:
     """Returns gradients of a batch that is like this one, and its padding, all without values.
 
-    Args:
-        model: adopted.
-        tape: to be used for that alone.
-        batch: that stays unused.
-        x: its features.
-        y: its targets.
-        loss: whose gradients are taken.
-
-    Raises:
-        GradientError: the model is not in training.
+    The model is adopted, and the tape is used for this only. Raises GradientError if the model is
+    not in training.
     """
     ring, like = ring_of(x), _like(batch)
     features = as_tensor(ring, torch.empty(tuple(x.size()), dtype=torch.int64))

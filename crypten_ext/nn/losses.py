@@ -16,15 +16,7 @@ from crypten.mpc import MPCTensor
 class Loss:
     """A loss whose value is never computed: only its gradient is, and nothing is opened.
 
-    Args:
-        ring: of the output.
-        output: of the model.
-        gradient: shares of that of the loss at the output.
-        kind: of the loss.
-        origin: of the output; None for a model that no optimizer of ours has adopted.
-
-    Raises:
-        GradientError: in `backward`, where the model's output carries no graph.
+    Without an `origin` no optimizer of ours has adopted the model.
     """
 
     def __init__(
@@ -39,7 +31,10 @@ class Loss:
         self._kind, self._origin = kind, origin
 
     def backward(self) -> None:
-        """Sends the gradient through the model; the optimizer gets what its step needs."""
+        """Sends the gradient through the model; the optimizer gets what its step needs.
+
+        Raises GradientError where the model's output carries no graph.
+        """
         if self._origin is not None:
             tape = self._origin.layers[-1].tape
             tape.go_back(self._ring, self._origin, self._gradient, self._kind)
@@ -86,9 +81,8 @@ class _SummedCrossEntropy:
 def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:
     """Returns where the logits come from; None if no layer in private training is in question.
 
-    Raises:
-        GradientError: they are not the model's output as it is, or the targets not those of its
-            batch.
+    Raises GradientError if they are not the model's output as it is, or the targets not those of
+    its batch.
     """
     origin = provenance_of(logits)
     if origin is None and not is_recorded(logits):

@@ -143,7 +143,7 @@ class SGD(RecordedStep):
         super().__init__(model, settings)
 
     def _account(self, public: SampleFacts) -> None:
-        """Nothing to account for: the model is not private."""
+        """Does nothing: the model is not private."""
 
 
 class DPAdam(DPSGD):
@@ -215,7 +215,7 @@ class Adam(SGD):
 def _adam(
     betas: tuple[float, float], options: Mapping[str, Any], **floors: float
 ) -> dict[str, Any]:
-    """Returns Adam's own settings, if the options leave out momentum; else ArgumentError."""
+    """Returns Adam's own settings; ArgumentError if the options have a momentum."""
     if options.get("momentum"):
         rule = "with Adam, whose first beta it is"
         raise ArgumentError("momentum", options["momentum"], rule, code="conflict")

@@ -15,12 +15,8 @@ import crypten
 def as_arrays(x: Any, y: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]] | None:
     """Returns features and labels as arrays that fit together; None for no records.
 
-    Features are (records, features), or signals or images with their channels first: (records,
-    channels, length) or (records, channels, height, width).
-
-    Raises:
-        ArgumentError: encrypted tensors, no numbers, shapes that do not fit, labels beyond the
-            range.
+    Raises ArgumentError for encrypted tensors, no numbers, shapes that do not fit, or labels
+    beyond the range.
     """
     for name, value in (("x", x), ("y", y)):
         if isinstance(value, crypten.CrypTensor):

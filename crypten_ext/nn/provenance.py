@@ -1,12 +1,12 @@
 """Where an encrypted tensor of training comes from: its batch, and what our layers made of it.
 
 A private step is right only for rows that are one record's each, of one fresh sample. No operation
-of CrypTen keeps note of that, so the tensors of a batch are marked here, our layers take marked
+of CrypTen keeps note of that. So the tensors of a batch are marked here, our layers take marked
 tensors and mark what they return, and everything else has no mark.
 
-Torch counts a share's changes, but not those that are written through ``.data`` or numpy. So a mark
-holds a checksum, which is compared once, where the tensor is used last: in `step` for the input of
-a layer with weights, else where another layer or the loss takes it.
+Torch counts a share's changes, except those written through ``.data`` or numpy. So a mark holds a
+checksum, which is compared once, where the tensor is used last: in `step` for the input of a layer
+with weights, else where another layer or the loss takes it.
 """
 
 import zlib
@@ -36,10 +36,7 @@ Pairs = list[tuple[torch.Tensor | None, torch.Tensor | None]]
 class Version:
     """A tensor's share as it was, to tell whether it was replaced or changed since.
 
-    Attributes:
-        share: that it was.
-        state: what torch and CrypTen note of its changes.
-        content: its checksum, one reading at about 2 GB/s.
+    `state` is what torch and CrypTen note of changes; `content` a checksum, read at about 2 GB/s.
     """
 
     share: torch.Tensor
@@ -69,12 +66,7 @@ class Version:
 
 @dataclass(frozen=True, eq=False)
 class StageUse:
-    """A stage of the model's network as it was applied.
-
-    Attributes:
-        stage: which.
-        kept: what its way back needs.
-    """
+    """A stage of the model's network as it was applied; `kept` is what its way back needs."""
 
     stage: Stage
     kept: Any
@@ -97,15 +89,10 @@ def apart(stage: Trained, weight: torch.Tensor | None, bias: torch.Tensor | None
 
 @dataclass(frozen=True, eq=False)
 class LayerUse(StageUse):
-    """A stage with weights as it was applied.
+    """A stage with weights as it was applied to inputs, (rows, ...).
 
-    Attributes:
-        inputs: what it was applied to, (rows, ...).
-        origin: of the inputs.
-        weight: encrypted, as the module has it: (outputs, ...).
-        bias: (outputs,), or None.
-        tape: that of the optimizer that has adopted the layer.
-        versions: of weight and bias, where there is one.
+    The weight, (outputs, ...), and bias, if any, are encrypted, as the module has them; `tape` is
+    that of the optimizer that has adopted the layer.
     """
 
     stage: Trained
@@ -129,10 +116,9 @@ class LayerUse(StageUse):
 
 @dataclass(frozen=True, eq=False)
 class Provenance(Half):
-    """What is known of a tensor of which row j depends on the batch's record j alone.
+    """What is known of a tensor of which row j depends only on the batch's record j.
 
-    Attributes:
-        uses: the stages that made it, in turn; none for what the batch yielded.
+    `uses` are the stages that made it, in turn; none for what the batch yielded.
     """
 
     uses: tuple[StageUse, ...] = ()
@@ -144,14 +130,10 @@ class Provenance(Half):
     def beside(self, other: "Provenance", outputs: int) -> "Provenance":
         """Returns that of the sum of two tensors: behind what both have in common, two branches.
 
-        The second branch has the trained layers if only one has: its way back comes first.
+        Either has `outputs` values a record. The second branch has the trained layers if only one
+        has: its way back comes first.
 
-        Args:
-            other: of the other tensor.
-            outputs: values of a record of either.
-
-        Raises:
-            GradientError: they are of different batches, or use a layer with weights twice.
+        Raises GradientError if they are of different batches, or use a layer with weights twice.
         """
         if (other.batch, other.side) != (self.batch, self.side):
             raise GradientError(
@@ -217,9 +199,7 @@ def is_spent(tensor: MPCTensor) -> bool:
 def provenance_of(tensor: MPCTensor, *, read: bool = True) -> Provenance | None:
     """Returns where the tensor comes from; None if that is unknown or it was changed since.
 
-    Args:
-        tensor: the tensor.
-        read: compare the checksum too. Without that, changes through ``.data`` are not found.
+    Without `read` the checksum is not compared, and changes through ``.data`` are not found.
     """
     provenance, version = _marks.get(tensor, (None, None))
     if version is None or not (version.holds if read else version.is_noted)(tensor):
@@ -234,13 +214,7 @@ def features_of(tensor: MPCTensor, *, read: bool = True) -> Provenance | None:
 
 
 def refusal(name: str, tensor: MPCTensor, wanted: str) -> GradientError:
-    """Returns the error about a tensor that a private step may not use.
-
-    Args:
-        name: what it was given as.
-        tensor: the tensor.
-        wanted: what it had to be.
-    """
+    """Returns the error that the tensor, given as `name`, is not what a private step may use."""
     return GradientError(
         f"{name} is {_describe(tensor)}, not {wanted}. Whatever is done to a batch outside the "
         "model's own layers, in place too, may mix records or scale them. Pass on what "

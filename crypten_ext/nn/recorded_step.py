@@ -173,11 +173,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         )
 
     def _check_mean(self, mean: Mean) -> None:
-        """Checks that a step may follow.
-
-        Raises:
-            GradientError: it was the last, or the sum of those that count is lacking.
-        """
+        """Raises GradientError if the last step is made, or the sum of iterates is lacking."""
         made = self.iterations
         if self._settings.average and made >= mean.steps:
             raise GradientError(
@@ -193,8 +189,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
     def _compare(self, public: SampleFacts, parameters: Mapping[str, Any]) -> None:
         """Compares settings, model and batch with all parties', once.
 
-        Raises:
-            GradientError: since then, other parameters are trained.
+        Raises GradientError if other parameters are trained since then.
         """
         trained = frozenset([name for name, p in parameters.items() if p.requires_grad])
         if self._compared is not None:
@@ -222,8 +217,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, public, as values that JSON can hold.
 
-        Raises:
-            GradientError: a batch has pieces left.
+        Raises GradientError if a batch has pieces left.
         """
         if self._pieces.is_open:
             raise GradientError(
@@ -252,12 +246,8 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
     def _check_start(self, now: dict[str, Version]) -> None:
         """Checks the norms of layers that no step has left behind, if hidden layers need it.
 
-        Args:
-            now: the parameters as they are.
-
-        Raises:
-            ArgumentError: one is beyond its part of the bound; how many tests of
-                `within_initial_bound` it passes is opened, nothing else.
+        Raises ArgumentError if one is beyond its part of the bound; only how many tests of
+        `within_initial_bound` it passes is opened.
         """
         known = {name for name, version in now.items() if version.is_same(self._known.get(name))}
         if self.private and len(known) < len(now):
@@ -316,11 +306,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         return now
 
     def _next(self, config: ScriptTraining, *bounds: Any) -> Step:
-        """Returns the next step, whose bounds are proven once.
-
-        Raises:
-            ArgumentError, GradientError: with the largest learning rate that is taken.
-        """
+        """Returns the next step, whose bounds are proven, with the largest learning rate taken."""
 
         def checked(lr: float) -> Step:
             step, steps = _step(config.at_rate(lr), *bounds), config.steps
@@ -336,8 +322,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
     ) -> tuple[ScriptTraining, Network, int, float]:
         """Returns all on which clipped sums depend (`Step.of_script`).
 
-        Raises:
-            GradientError: the batch was drawn with another rate than the optimizer accounts for.
+        Raises GradientError if the batch was drawn with another rate than is accounted for.
         """
         batch, rate = recorded.origin.batch, self._settings.sample_rate
         if self.private and batch.public.sample_rate != rate:

@@ -16,9 +16,7 @@ _IN_FILES = {TOTAL: "sum of iterates"}
 class Shares(Store):
     """An encrypted model's parameters, and shares like them, zeros before the first step.
 
-    Args:
-        model: encrypted.
-        names: of what there is beside (`extensions.protocols.updates`).
+    `names` are those of `extensions.protocols.updates` for what there is beside.
     """
 
     def __init__(self, model: Any, names: Sequence[str]) -> None:
@@ -88,7 +86,7 @@ class Shares(Store):
         }
 
     def load_shares(self, shares: Mapping[str, Integers]) -> None:
-        """What `shares` returned takes the place of all; others of the mapping are left alone."""
+        """Replaces all by what `shares` returned; others of the mapping are left alone."""
         for name, own in self._beside.items():
             own.clear()
             for key, array in shares.items():

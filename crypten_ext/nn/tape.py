@@ -24,10 +24,8 @@ _KEPT = 16
 class BackwardPass:
     """What a private step has to know of one backward pass.
 
-    Attributes:
-        origin: of the model's output.
-        network: which the model was applied as.
-        gradients: of each layer, example by example.
+    That is the origin of the model's output, the network which the model was applied as, and each
+    layer's gradients, example by example.
     """
 
     origin: Provenance
@@ -36,11 +34,7 @@ class BackwardPass:
 
 
 class Tape:
-    """Records one backward pass of one model and refuses to be read twice.
-
-    Args:
-        settings: of the optimizer.
-    """
+    """Records one backward pass of one model and refuses to be read twice."""
 
     def __init__(self, settings: ScriptTraining) -> None:
         self._settings = settings
@@ -53,12 +47,7 @@ class Tape:
         """Keeps the gradients of a sum over examples at the output of every layer.
 
         They follow the layers that made the output, and nothing else that a script computed.
-
-        Args:
-            ring: that of the output.
-            origin: of the output.
-            deltas: shares of the gradient of the loss at the output, (rows, outputs).
-            loss: which.
+        `deltas` are shares of the gradient of the loss at the output, (rows, outputs).
 
         Cost:
             2 rounds for each layer but the first, and those of the stages between.
@@ -100,11 +89,7 @@ class Tape:
             )
 
     def take(self) -> BackwardPass:
-        """Returns the backward pass, once.
-
-        Raises:
-            GradientError: there is none, or it was taken already.
-        """
+        """Returns the backward pass, once; GradientError if there is none, or it was taken."""
         if self._used:
             raise GradientError(
                 "step() was called twice for one backward pass: gradients may be used once, or the "
@@ -118,13 +103,7 @@ class Tape:
 
 @lru_cache(_KEPT)
 def _network(stages: tuple[Stage, ...], loss: Loss, bias_bits: int) -> Network:
-    """Returns stages as a network.
-
-    Gradients of networks with convolutions, or of more than two layers, are guarded.
-
-    Raises:
-        ArgumentError: they do not end with a linear layer.
-    """
+    """Returns stages as a network; gradients are guarded with convolutions or beyond two layers."""
     trained = [stage for stage in stages if isinstance(stage, Trained)]
     guarded = len(trained) > 2 or any(stage.positions > 1 for stage in trained)
     return Network(stages=stages, bias_bits=bias_bits, loss=loss, guarded=guarded)
@@ -142,7 +121,6 @@ def _shapes(
 
 
 def _pairs(origin: Provenance) -> Pairs:
-    """Returns the shares of the weight and bias of each layer that made it, as they are now."""
     return [
         pair
         for use in origin.layers

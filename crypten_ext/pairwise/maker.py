@@ -53,15 +53,7 @@ class Effort:
 
 
 class Maker:
-    """The tuples that the parties of a process group make; their first one has them meet.
-
-    Args:
-        rank: of this party.
-        parties: their number.
-        group: torch's, of all of them.
-
-    Attributes:
-        peers: its end of all pairs.
+    """The tuples that the parties of a process group make; they meet when it is built.
 
     Raises:
         ArgumentError: fewer than 2 parties, or more than 4.
@@ -93,7 +85,7 @@ class Maker:
         return shares
 
     def begin_step(self) -> None:
-        """The tuples of a step are made that is expected to ask for what the last one did."""
+        """Makes what the last step asked for: the next one is expected to ask for the same."""
         asked, self._asked = self._asked, []
         if not asked or len(asked) > LONGEST_STEP:
             return
@@ -102,7 +94,7 @@ class Maker:
             self._stock.extend(zip(portion, self.make(portion), strict=True))
 
     def close(self) -> None:
-        """What the parties have in common is forgotten with this object."""
+        """Does nothing: what the parties have in common is forgotten with this object."""
 
     def make(self, requests: Sequence[Request]) -> list[Shares]:
         """Returns shares of fresh tuples, which are made at once."""
@@ -137,8 +129,7 @@ _source: Source | None = None
 def current() -> Source:
     """Returns where this process's tuples come from; the parties meet for the first one.
 
-    Raises:
-        ArgumentError, MissingExtraError, PartyLostError: as `Maker` says.
+    Raises what `Maker` does.
     """
     global _source
     world = communicator.get()
@@ -152,9 +143,7 @@ def current() -> Source:
 def peers() -> Peers:
     """Returns this party's end of all pairs; the parties meet if they have not.
 
-    Raises:
-        ArgumentError, MissingExtraError, PartyLostError: as `Maker` says; or tuples that were
-            prepared are in use, with which nobody meets.
+    Raises ArgumentError if prepared tuples are in use, with which nobody meets; else as `Maker`.
     """
     source = current()
     if not isinstance(source, Maker):

@@ -17,9 +17,7 @@ from extensions.errors import MaterialError, PeaError
 class Prepared:
     """The tuples of a file, in the order in which they were made.
 
-    Raises:
-        ArgumentError: a dealer made it.
-        MaterialError: it was used before.
+    Raises ArgumentError if a dealer made it, MaterialError if it was used before.
     """
 
     def __init__(self, material: Material) -> None:
@@ -34,11 +32,7 @@ class Prepared:
         self._material, self._sequence = material, 0
 
     def deal(self, request: Request) -> list[torch.Tensor]:
-        """Returns this party's shares of one tuple.
-
-        Raises:
-            MaterialError: another tuple was prepared.
-        """
+        """Returns this party's shares of one tuple; MaterialError if another one was prepared."""
         shapes = shapes_of(request, self._material.header.rank)
         sizes = [int(np.prod(shape)) for shape in shapes]
         words = self._material.take(self._sequence, request, sum(sizes))
@@ -47,10 +41,10 @@ class Prepared:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def begin_step(self) -> None:
-        """A step begins; all tuples are here already."""
+        """Does nothing: all tuples are here already."""
 
     def close(self) -> None:
-        """The file is closed, and what it held is gone."""
+        """Closes the file, and empties it."""
         self._material.finish()
 
 
@@ -61,7 +55,7 @@ def shapes_of(request: Request, rank: int) -> list[tuple[int, ...]]:
 
 
 def use_material(path: Path, settings: dict[str, Any]) -> None:
-    """This party's tuples come from its prepared file; every party calls this, with its own file.
+    """Takes this party's tuples from its prepared file; every party calls this, with its own file.
 
     As `crypten_ext.dealer.use_material`, for files of `crypten_ext.pairwise.preparing`.
 

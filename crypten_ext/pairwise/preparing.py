@@ -1,7 +1,7 @@
 """Making all tuples of a run beforehand: each party writes its own file, while all are there.
 
-What was made when a party is lost stays, in a file beside, and is of use when all prepare the same
-again: as many tuples as every party has. They are sealed under a new key, so that no number of a
+If a party is lost, what was made stays in a file beside. When all prepare the same again, they go
+on from as many tuples as every party has. These are sealed under a new key, so that no number of a
 frame serves twice under one.
 """
 
@@ -43,16 +43,12 @@ def prepare(
 ) -> None:
     """Writes this party's file; all parties call it, with the same requests and settings.
 
-    Args:
-        path: of the file, of which there is none yet.
-        requests: all tuples of the run, in order.
-        settings: of the run, by name.
-        progress: called with the number of tuples made so far.
+    `progress` is called with the number of tuples made so far.
 
     Guarantees:
         The file has its name once all parties have all tuples. What was made before a party was
-        lost lies in ``PATH.partial``, of mode 0600, and is gone on with by the next call for the
-        same tuples and settings.
+        lost lies in ``PATH.partial``, of mode 0600; the next call for the same tuples and settings
+        goes on with it.
 
     Raises:
         ArgumentError: more than four parties.
@@ -120,7 +116,6 @@ def _agreed(before: Material | None) -> tuple[str, int]:
 
 
 def _copy(before: Material | None, kept: int, file: Writer) -> None:
-    """Writes the first frames of an earlier file."""
     if before is not None:
         for frame in islice(before.unfinished(), kept):
             file.write(frame)

@@ -11,8 +11,8 @@ class PartiesProvider(AskingProvider):
     """Tuples of CrypTen's kinds and of ours (`extensions.ring.tuples.TupleSource`).
 
     Guarantees:
-        What any n - 1 parties see that follow the protocol tells nothing of the masks but their own
-        shares. Noise that no party knows there is none of: that takes a dealer.
+        What any n - 1 parties that follow the protocol see tells only their own shares of the
+        masks. There is no noise that no party knows: that takes a dealer.
 
     Cost:
         Rounds and bytes among the parties, of which neither counts as an opening's

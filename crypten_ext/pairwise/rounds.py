@@ -16,8 +16,7 @@ _TAG = 2
 def run(making: Making[Result], group: Any) -> Result:
     """Returns what is made; all parties of the group call it, in one order.
 
-    Raises:
-        PartyLostError: a party is lost, or sent a message of another size; it is named.
+    Raises PartyLostError if a party is lost, or sent a message of another size; it is named.
     """
     came: Mapping[int, bytes] | None = None
     while True:

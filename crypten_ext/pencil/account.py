@@ -57,24 +57,18 @@ class Account(Reservations):
 
     Its name follows from the model's owner, the budget and the number of records, so that a program
     that is started again goes on with it. Another budget is another run, which adds to the ledger.
-
-    Args:
-        path: of the ledger.
-        budget: of the model.
-        records: number of the data owner's.
-        owner: of the model; None where nobody else learns from these records.
+    `owner` is None where nobody else learns from these records.
 
     Attributes:
         noise_multiplier: that keeps the budget over all steps.
-        records: number of the owner's.
-        capacity: rows of a batch: more are drawn with a probability that delta has.
+        records: number of the data owner's.
+        capacity: rows of a batch; more are drawn with a probability that delta has.
 
     Guarantees:
-        Each step is charged, on disk, before anything of it is told. Of programs that use one
-        ledger at once all together tell no more steps than the budget has.
+        Each step is charged, on disk, before anything of it is told. All programs that use one
+        ledger at once together tell no more steps than the budget has.
 
-    Raises:
-        ArgumentError: no noise keeps the budget.
+    Raises ArgumentError if no noise keeps the budget.
     """
 
     def __init__(
@@ -126,10 +120,9 @@ class Account(Reservations):
         )
 
     def charge(self) -> None:
-        """One more step is charged, on disk, before anything of it is told.
+        """Charges one more step, on disk, before anything of it is told.
 
-        Raises:
-            ArgumentError: the budget is spent, or as in `reserve`.
+        Raises ArgumentError if the budget is spent, or as `reserve`.
         """
         self.tell(self.budget.steps)
 
@@ -139,16 +132,11 @@ class Account(Reservations):
 
 
 def enter_earlier(path: Path, earlier: Path) -> None:
-    """A ledger that an earlier version kept for one model counts in that of the records, once.
+    """Enters a ledger that an earlier version kept for one model in that of the records, once.
 
     Its run is spent with the steps that the file has, whatever the cap, and is not gone on with.
 
-    Args:
-        path: of the ledger of the records.
-        earlier: of the file.
-
-    Raises:
-        ArgumentError: it is no such file, or the ledger cannot be written.
+    Raises ArgumentError if it is no such file, or the ledger cannot be written.
     """
     try:
         text = earlier.read_text(encoding="utf-8")

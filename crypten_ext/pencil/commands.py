@@ -82,10 +82,9 @@ class Cost:
 
     @property
     def budget(self) -> Any:
-        """What an `crypten_ext.pencil.account.Account` is made for.
+        """What a `crypten_ext.pencil.account.Account` is made for.
 
-        Raises:
-            ArgumentError: a value out of range.
+        Raises ArgumentError for a value out of range.
         """
         from crypten_ext.pencil.account import Budget
 

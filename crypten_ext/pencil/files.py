@@ -28,8 +28,7 @@ def write_model(path: Path, terms: Terms, layers: list[tuple[Reals, Reals]]) -> 
 def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
     """Returns what `write_model` wrote.
 
-    Raises:
-        ArgumentError: the file is none, or its layers are others than it says.
+    Raises ArgumentError if the file is none, or its layers are others than it says.
     """
     file = ModelFile("start", path)
     arrays = file.arrays
@@ -44,7 +43,7 @@ def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
 
 
 def accuracy(terms: Terms, layers: list[tuple[Reals, Reals]], x: Reals, y: Labels) -> float:
-    """Returns which part of some records the model is right about."""
+    """Returns the fraction of records that the model classifies correctly."""
     f = terms.frac_bits
     ring = ClearRing(f)
     parameters = [(encode(w, f), encode(b, f)) for w, b in layers]

@@ -29,12 +29,7 @@ def commands_of(
 ) -> list[list[str]]:
     """Returns what the model's owner types, then each data owner; keys are made for them.
 
-    Args:
-        learning: options of the first.
-        cost: of the others.
-        extraction: of the features.
-        files: of the data owners.
-        kept: folder of what stays.
+    What stays is in the folder `kept`.
     """
     folder = files[0].parent
     model = make("model", folder / "model.pem", 1)

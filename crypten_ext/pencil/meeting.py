@@ -25,8 +25,7 @@ _PAUSE = 0.5
 def local_of(federation: Path, key: Path, rank: int) -> Local:
     """Returns this party's end of the federation of the two.
 
-    Raises:
-        ArgumentError: files that are none, other than two parties, or a party of another rank.
+    Raises ArgumentError for files that are none, other than two parties, or another rank.
     """
     local = Local.read(federation, key)
     parties = len(local.federation.members)
@@ -39,11 +38,7 @@ def local_of(federation: Path, key: Path, rank: int) -> Local:
 
 @contextmanager
 def met(local: Local, seconds: float) -> Iterator[None]:
-    """In the block the two parties compute.
-
-    Args:
-        local: this party's end.
-        seconds: in which the other one must have come.
+    """In the block the two parties compute; the other one must have come within `seconds`.
 
     Raises:
         PartyLostError: it has not, or is lost later, which is found within a minute.

@@ -14,13 +14,13 @@ from extensions.ring.fixed_point import Reals
 
 @dataclass
 class Model:
-    """The model, at its owner, and how it learns: by what the data owners tell, as it likes.
+    """The model at its owner, who learns as it likes from what the data owners tell.
 
     Attributes:
-        terms: that the data owners are told.
+        terms: what the data owners are told.
         layers: weights and biases.
-        rate: what is subtracted of a mean gradient.
-        momentum: what of a change goes into the next one.
+        rate: factor of a mean gradient that is subtracted.
+        momentum: part of a change that goes into the next one.
     """
 
     terms: Terms
@@ -35,21 +35,12 @@ class Model:
         return cls(terms, list(terms.spec.initial_parameters()), rate, momentum)
 
     def check(self) -> None:
-        """Checks that each layer is within the norm that all bounds are proven for.
-
-        Raises:
-            ArgumentError: one is not.
-        """
+        """Raises ArgumentError if a layer is beyond the norm that all bounds are proven for."""
         for layer in self.layers:
             encoded_layer(*layer, self.terms.frac_bits)
 
     def learn(self, sums: Sequence[Reals], expected: float) -> None:
-        """The layers take a step against noised sums of gradients.
-
-        Args:
-            sums: of each layer's weight and bias.
-            expected: number of records that were drawn on average.
-        """
+        """Takes a step against noised sums of gradients, of `expected` records on average."""
         before = self._changes or [np.zeros_like(part) for part in sums]
         self._changes = [
             self.momentum * change + self.rate / expected * part

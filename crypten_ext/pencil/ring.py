@@ -22,12 +22,7 @@ from crypten import communicator
 
 @dataclass(frozen=True)
 class Weight:
-    """A matrix that the model's owner has, and of which the data owner knows the shape.
-
-    Attributes:
-        shape: public.
-        words: ring integers, at the model's owner alone.
-    """
+    """A matrix of the model's owner; the data owner knows only its shape, and has no `words`."""
 
     shape: tuple[int, int]
     words: Integers | None
@@ -39,12 +34,7 @@ class Weight:
 
 
 class Inputs(Factor):
-    """Rows at a layer's input.
-
-    Args:
-        share: this party's.
-        whole: whether the data owner has all of them, and the other party's share is 0.
-    """
+    """Rows at a layer's input; if `whole`, the data owner has them and the other's share is 0."""
 
     def __init__(self, share: torch.Tensor, *, whole: bool = False) -> None:
         super().__init__(share)
@@ -60,8 +50,7 @@ class PencilRing(CrypTenRing):
 
     Truncations and products by bits are of the shares themselves, since both parties are there.
 
-    Raises:
-        MissingExtraError: `seal-python` is not installed.
+    Raises MissingExtraError if `seal-python` is not installed.
     """
 
     def __init__(self, frac_bits: int) -> None:

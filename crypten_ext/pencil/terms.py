@@ -27,7 +27,7 @@ _MOST_ROWS = 256
 
 
 class _Said:
-    """What one party tells the other, as JSON of a size that does not depend on it."""
+    """What one party tells the other, as JSON padded to one size."""
 
     def pack(self) -> bytes:
         """Returns the message."""
@@ -38,11 +38,7 @@ class _Said:
 
     @classmethod
     def unpack(cls, message: bytes) -> Self:
-        """Returns what `pack` was called on.
-
-        Raises:
-            ArgumentError: the message is none, or says what cannot be.
-        """
+        """Returns what `pack` was called on; ArgumentError if it is no such message."""
         try:
             found: Any = json.loads(message)
             kinds = get_type_hints(cls)
@@ -83,7 +79,7 @@ class Terms(_Said):
     """What the model's owner states of the model and its training.
 
     Attributes:
-        model: as in `pea train`; of one's own as a list of layers.
+        model: as in `pea train`; one's own as a list of layers.
         features: of a record.
         classes: number of outputs.
         loss: of training.
@@ -91,8 +87,7 @@ class Terms(_Said):
         max_grad_norm: bound of each example's gradient.
         max_feature_norm: bound of the norm of a record's features.
 
-    Raises:
-        ArgumentError: a value out of range, or no such model.
+    Raises ArgumentError for a value out of range, or no such model.
     """
 
     model: str
@@ -127,15 +122,14 @@ class Terms(_Said):
         return network.rows_at_once(max(1, _MOST_ROWS // max(1, values // _MOST_ROWS)))
 
     def in_pieces(self, rows: int) -> int:
-        """Returns the least number of rows from there on of which all pieces are equal."""
+        """Returns the least number of at least `rows` rows of which all pieces are equal."""
         pieces = -(-rows // self.piece)
         return -(-rows // pieces) * pieces
 
     def encoded(self, x: Reals, y: Labels) -> OwnRecords:
         """Returns a data owner's records as it takes part with them.
 
-        Raises:
-            ArgumentError: they do not fit.
+        Raises ArgumentError if they do not fit.
         """
         if x.shape[1] != self.features:
             raise ArgumentError("features", x.shape[1], f"{self.features}, the model's")
@@ -152,8 +146,7 @@ class Terms(_Said):
 
         The model's owner divides by what it likes, and its rate is its own: neither is in the plan.
 
-        Raises:
-            ArgumentError: the step's integers do not fit the ring.
+        Raises ArgumentError if the step's integers do not fit the ring.
         """
         training = self.training(offer.noise_multiplier)
         return StepPlan.of(
@@ -169,7 +162,7 @@ class Terms(_Said):
         )
 
     def training(self, noise_multiplier: float) -> Training:
-        """Returns what is said of a training, with a data owner's noise."""
+        """Returns the public settings of training, with a data owner's noise."""
         told = {name: value for name, value in vars(self).items() if name != "features"}
         return Training(**told, noise_multiplier=noise_multiplier, parties=2)
 
@@ -179,14 +172,13 @@ class Offer(_Said):
     """What a data owner states of its records and of the noise that it adds.
 
     Attributes:
-        rows: of each batch, those included that pad it.
+        rows: of each batch, padding included.
         expected: number of records that are drawn on average.
         noise_multiplier: standard deviation of its noise over `Terms.max_grad_norm`.
         steps: that its budget still allows.
         problem: why it does not take part; empty if it does.
 
-    Raises:
-        ArgumentError: a value out of range.
+    Raises ArgumentError for a value out of range.
     """
 
     rows: Annotated[int, Whole(1, 1 << 20, "in 1..2^20")]

@@ -50,13 +50,7 @@ class NoNoise:
 
 @dataclass(frozen=True)
 class Told:
-    """How a turn ended.
-
-    Attributes:
-        steps: that were made.
-        over: whether the model's owner has ended the training.
-        spent: whether the data owner's budget is spent.
-    """
+    """How a turn ended: steps made, whether training is over, and whether the budget is spent."""
 
     steps: int
     over: bool
@@ -72,12 +66,9 @@ def joint_ring(frac_bits: int) -> Iterator[PencilRing]:
 
 
 def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
-    """Returns how a turn ended in which the model learned from one data owner.
+    """Returns how a turn ended in which the model learned, in at most `steps`, from one data owner.
 
-    Args:
-        model: of this party, which learns.
-        steps: at most.
-        last: whether the data owner is told that it was the last one.
+    After the `last` turn the data owner is told that it was.
 
     Raises:
         ArgumentError: the data owner does not take part, and says why; weights beyond their bound.
@@ -118,8 +109,8 @@ def follow(
         progress: called with the number of steps charged so far.
 
     Guarantees:
-        The model's owner learns noised sums alone, of which each is charged on disk before it is
-        told; after the last one that the budget allows there is none.
+        The model's owner learns only noised sums, each charged on disk before it is told; after the
+        last one that the budget allows there is none.
 
     Raises:
         ArgumentError: the terms do not fit the records, or the ledger's cap does not allow the
@@ -179,13 +170,7 @@ def _step(
 ) -> list[Reals] | None:
     """Returns the noised sums at the model's owner, who gives its layers; None to the other.
 
-    Args:
-        ring: of both.
-        plan: of the step.
-        terms: of the model.
-        layers: weights and biases, or their shapes alone.
-        own: the data owner's rows; None at the other.
-        source: of this party's noise.
+    The data owner gives its rows, and only the shapes of the layers.
     """
     parameters = [_parameters(pair, terms.frac_bits) for pair in layers]
     pieces = _pieces(terms, plan.rows, own)

@@ -36,9 +36,7 @@ class CrypTenRing(Fused):
     A share is this party's torch.int64 tensor; bits are XOR-shared torch.int64 words. Who deals is
     whom CrypTen is configured with when a ring needs a tuple for the first time.
 
-    Raises:
-        InsecureError: CrypTen is configured for a protocol that leaks, or for checks that ours
-            would bypass.
+    Raises InsecureError as `check_configuration`.
     """
 
     def __init__(self, frac_bits: int) -> None:
@@ -238,8 +236,7 @@ def ring_of(tensor: MPCTensor) -> CrypTenRing:
 def bits_of(tensor: MPCTensor) -> int:
     """Returns the fractional bits of an encrypted tensor.
 
-    Raises:
-        ArgumentError: the tensor is not an arithmetically shared fixed-point tensor on the CPU.
+    Raises ArgumentError unless it is an arithmetically shared fixed-point tensor on the CPU.
     """
     if not isinstance(tensor, MPCTensor) or held_by(tensor, "ptype") != crypten.mpc.arithmetic:
         raise ArgumentError(
@@ -261,7 +258,7 @@ def bits_of(tensor: MPCTensor) -> int:
 
 
 def held_by(tensor: MPCTensor, name: str = "_tensor") -> Any:
-    """Returns what an encrypted tensor has by that name; by default what holds share and encoder.
+    """Returns an encrypted tensor's attribute; by default what holds share and encoder.
 
     CrypTen's own attributes look at its configuration each time, which takes 50 microseconds.
     """

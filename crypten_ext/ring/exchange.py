@@ -3,8 +3,8 @@
 CrypTen opens by gloo's ring, in which each party waits for its neighbours several times. Where
 latency decides, one direct exchange takes a fraction of that time.
 
-A party sees each other's share of what is opened; in the ring it sees sums of several, and parts of
-its neighbour's alone. That tells nothing more, since zero sharing and fresh tuples make shares
+A party sees each other's share of what is opened; in the ring it sees sums of several, and only
+parts of its neighbour's. That tells nothing more, since zero sharing and fresh tuples make shares
 uniform but for their sum.
 """
 
@@ -43,21 +43,14 @@ def all_reduce(
 ) -> Any:
     """Returns CrypTen's own result; sums and xors are exchanged directly.
 
-    So are those of any size by our own transport, which has its own way for many words, but of
-    gloo's only those of at most `DIRECT_BYTES`.
-
-    Args:
-        self: the communicator.
-        input: a tensor, or several if they are batched.
-        op: as in CrypTen.
-        batched: likewise.
-        lasting: whether nobody changes a tensor afterwards, so that it needs no copy.
+    Our own transport exchanges those of any size, gloo only those of at most `DIRECT_BYTES`. A
+    `lasting` tensor is changed by nobody afterwards, so that it needs no copy.
 
     Cost:
         One round; each party sends its words to each of the others, where a ring of n sends
         2 (n - 1) / n times their number. CrypTen's own count tells neither, but each word once. It
-        counts these rounds whether or not `communicator.verbose` asks for it: to look that up
-        takes as long as to count a hundred of them.
+        counts these rounds whether or not `communicator.verbose` asks for it: looking that up takes
+        as long as counting a hundred of them.
     """
     if self.get_world_size() < 2:
         return input
@@ -85,12 +78,7 @@ def _all_reduced(
 
 
 def all_reduced(words: torch.Tensor, op: Any) -> torch.Tensor:
-    """Returns the combination of all parties' words, which nobody changes from now on; one round.
-
-    Args:
-        words: flat and contiguous.
-        op: SUM or BXOR of torch.
-    """
+    """Returns the combination of all parties' flat words, which nobody changes later; one round."""
     world = communicator.get()
     how = {"lasting": True} if type(world).all_reduce is all_reduce else {}
     found: torch.Tensor = world.all_reduce(words, op=op, **how)
@@ -125,9 +113,7 @@ def meanwhile(job: Callable[[], None]) -> None:
 class OwnersRows:
     """Rows of all parties on their way from their owners, each of which sends its own to all.
 
-    Args:
-        rows: public number of rows of each party.
-        own: this party's, (rows, columns), which nobody changes from now on.
+    `rows` is the public number of each party's; nobody changes `own`, (rows, columns), afterwards.
 
     Cost:
         No round beside an opening; each party sends its rows to every other.
@@ -174,7 +160,6 @@ class OwnersRows:
         return arriving + leaving
 
     def _count(self) -> None:
-        """Their bytes are counted as what is sent and received."""
         own = len(self._theirs) * self._own.numel()
         size = WORD * (own + sum(block.numel() for block in self._theirs.values()))
         mode = active()

@@ -1,7 +1,7 @@
 """Rows of a layer that take part in two products, x w and d x, and are opened once for both.
 
-Rows that their owners masked are not even opened among all: an owner knows its own masks, sends its
-masked rows to the others, and no share of them. The other masks, of w and d, are as ever.
+Rows that their owners masked are not even opened among all: an owner knows its own masks, and sends
+its masked rows, not shares of them, to the others. The other masks, of w and d, are as ever.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class LayerMasks(NamedTuple):
     """This party's shares of the masks of x, w and d, and of the products of masks.
 
     Attributes:
-        x: (rows, inputs), or of this party's own rows alone, whose masks it then knows.
+        x: (rows, inputs), or only this party's own rows, whose masks it then knows.
         w: (inputs, outputs).
         d: (outputs, rows).
         xw: (rows, outputs).
@@ -46,23 +46,12 @@ class LayerSource(Protocol):
     """Whether owners can know the masks of their own rows."""
 
     def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
-        """Returns fresh masks.
-
-        Args:
-            rows: of each party, if owners know the masks of theirs; else all rows together.
-            inputs: columns of x.
-            outputs: columns of w.
-        """
+        """Returns fresh masks; `rows` are each party's if owners know their masks, else one sum."""
 
 
 @dataclass
 class Product:
-    """One product: what of it is opened with others in a round, and what follows.
-
-    Attributes:
-        hidden: masked shares.
-        finish: given what they were opened to, returns this party's share of the product.
-    """
+    """A product: masked shares to open in a round, and what then makes this party's share of it."""
 
     hidden: list[torch.Tensor]
     finish: Callable[[Sequence[torch.Tensor]], torch.Tensor]
@@ -71,9 +60,7 @@ class Product:
 class _Meanwhile:
     """A tensor that is computed while an opening is waited for, or else when it is asked for.
 
-    Args:
-        compute: returns it.
-        is_possible: whether nothing that it takes has to be waited for.
+    It waits until `is_possible`: nothing that it takes has to be waited for.
     """
 
     def __init__(
@@ -88,21 +75,18 @@ class _Meanwhile:
             self._found = self._compute()
 
     def value(self) -> torch.Tensor:
-        """Returns it."""
+        """Returns the tensor."""
         return self._compute() if self._found is None else self._found
 
 
 class Factor:
     """The rows x of a layer's input, for `CrypTenRing.matmul`: first x w, then d x.
 
-    Args:
-        share: this party's share of x.
-        rows: of each party, where every owner masks its own; None if none does.
-        own: this party's own rows; None if it has none.
+    `rows` is each party's number where every owner masks its own; `own` is this party's, if any.
 
     Guarantees:
         A mask of x belongs to x alone, is opened once, and is never used for another value. Who
-        deals knows it, as every mask; of owners' rows the owner does too. All others see uniform
+        deals knows it, as every mask; an owner knows those of its rows. All others see uniform
         words.
 
     Cost:
@@ -125,17 +109,11 @@ class Factor:
 
     @classmethod
     def of_owners(cls, share: torch.Tensor, rows: Sequence[int], own: Integers | None) -> "Factor":
-        """Returns the rows of all parties, of which each masks its own.
-
-        Args:
-            share: this party's share of all.
-            rows: public number of rows of each party.
-            own: this party's own ring integers; None if it has no rows.
-        """
+        """Returns the rows of all parties, of which each masks its own; `own` are this party's."""
         return cls(share, rows, None if own is None else torch.from_numpy(own))
 
     def like(self) -> "Factor":
-        """Returns rows of these shapes that nothing was made of yet, whatever they hold."""
+        """Returns rows of these shapes, not used yet, whatever they hold."""
         own = None if self._own is None else torch.empty_like(self._own)
         return Factor(torch.empty_like(self.share), self._rows, own)
 
@@ -154,22 +132,14 @@ class Factor:
         return self._is_used
 
     def mask(self, outputs: int, source: object) -> None:
-        """Masks are dealt now for a product that is made later, where owners can know theirs.
-
-        Args:
-            outputs: columns of w.
-            source: who deals.
-        """
+        """Masks are dealt now for a later product with w, if owners can know theirs."""
         if self._rows is not None and isinstance(source, LayerSource) and source.owners_know:
             self._mask(outputs, source)
 
     def travel(self) -> None:
-        """Rows that are masked go to the other parties while what else is opened is waited for.
+        """Masked rows go to the other parties while other openings are waited for; no round.
 
         Where the transport cannot do that, they go with the product.
-
-        Cost:
-            No round.
         """
         if self._way is not None:
             self._way.trail()
@@ -270,14 +240,9 @@ def share_of(x: Operand) -> torch.Tensor:
 
 
 def share_rows(rows: Sequence[int], own: Sequence[Integers]) -> list[torch.Tensor]:
-    """Returns shares of every party's rows, one after the other in rank order; local.
+    """Returns shares of every party's rows, in rank order, uniform to all but their owner; local.
 
-    Args:
-        rows: public number of rows of each party.
-        own: this party's arrays, of so many rows each.
-
-    Guarantees:
-        Rows are uniform to all but their owner.
+    `own` are this party's arrays, each of `rows[rank]` rows.
     """
     rank = communicator.get().get_rank()
     start = sum(rows[:rank])

@@ -1,7 +1,7 @@
 """Our tuples from the trusted first party: party 0 draws and computes them, without a message.
 
-The others expand their shares from the keys that they share with neighbours, and party 0, which
-knows all plaintexts, gives up its zero share for them.
+The others expand their shares from the keys that they share with neighbours. Party 0, which knows
+all plaintexts, gives up its zero share for them.
 """
 
 import warnings
@@ -33,14 +33,7 @@ class ChosenFirstParty(TrustedFirstParty):
 
 
 def warn_of_first_party(provider: Any) -> None:
-    """Warns, once a process, if party 0 sees the secrets of others because nobody chose who deals.
-
-    Args:
-        provider: that CrypTen is configured with.
-
-    Warns:
-        InsecureWarning: it is CrypTen's default, and there are several parties.
-    """
+    """Warns, once a process, if CrypTen's default lets party 0 see the others' secrets."""
     if type(provider) is TrustedFirstParty and communicator.get().get_world_size() > 1:
         _warn()
 
@@ -78,7 +71,6 @@ class FirstParty(HostsTriples):
 
 
 def _deal(joint: Joint) -> list[torch.Tensor]:
-    """Returns this party's shares of fresh masks, then of what follows."""
     parts = [*joint.masks, *joint.dependents]
     shares = [_zeros(part.sharing, part.shape) for part in parts]
     if not is_leader():

@@ -1,6 +1,6 @@
 """A computation without values, which says what it would send and hold.
 
-Nothing is drawn, dealt or sent: PyTorch's fake tensors, which have shapes alone, or tensors of few
+Nothing is drawn, dealt or sent: PyTorch's fake tensors, which have only shapes, or tensors of few
 rows go through the same lines of the same protocols as shares do.
 """
 
@@ -77,14 +77,13 @@ class Foreseen(Counts, FakeTensorMode):  # type: ignore[no-untyped-call]
         super().__init__(allow_non_fake_inputs=True)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Does what PyTorch's mode does, and counts what there is then."""
         found = super().__torch_dispatch__(func, types, args, kwargs)
         self._hold(found, FakeTensor)
         return found
 
 
 class Small(Counts, TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Where tensors have some values, that nobody asks for; for few rows, sooner than `Foreseen`.
+    """As `Foreseen`, with values that mean nothing: faster for few rows.
 
     Fake tensors need PyTorch's compiler, which takes a second to import.
     """
@@ -94,7 +93,6 @@ class Small(Counts, TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Computes, and counts what there is then."""
         found = func(*args, **(kwargs or {}))
         self._hold(found, torch.Tensor)
         return found
@@ -118,10 +116,7 @@ _MEMORY_OF_FIRST_STEP = 32 * 10**6
 def process_memory(tensors: int) -> int:
     """Returns a bound of the bytes that a process takes in a step beside the model and records.
 
-    Three quarters more than its tensors have, for messages, for whoever deals and for what is freed
-    and not yet used again, and what the first step loads.
-
-    Args:
-        tensors: the most bytes of tensors that there are at once.
+    It is three quarters more than the peak of its tensors, for messages, for whoever deals and for
+    memory freed but not used again, and what the first step loads.
     """
     return round(_MEMORY_FACTOR * tensors) + _MEMORY_OF_FIRST_STEP

@@ -13,13 +13,7 @@ from extensions.ring.tuples import Correlation, Dealt
 
 
 class ForeseenTuples:
-    """What stands for whoever deals words together (`crypten_ext.ring.tuples.Source`).
-
-    Args:
-        mode: that counts.
-        owners_know: whether owners know the masks of their own rows.
-        rank: of this party.
-    """
+    """What stands for whoever deals words together (`crypten_ext.ring.tuples.Source`)."""
 
     def __init__(self, mode: Counts, owners_know: bool, rank: int) -> None:
         self._mode, self.owners_know, self._rank = mode, owners_know, rank
@@ -36,7 +30,7 @@ class ForeseenTuples:
         return self._joint(joint_of(kind, *parameters))
 
     def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
-        """Likewise; of the mask of x this party's own rows, if owners know theirs."""
+        """Likewise; of the mask of x only this party's own rows, if owners know theirs."""
         x, *others = self._joint(layer(sum(rows), inputs, outputs))
         own = x[: rows[self._rank]] if self.owners_know and len(rows) > 1 else x
         return LayerMasks(own, *others)

@@ -1,4 +1,4 @@
-"""Words of several shapes that somebody deals together to CrypTen's parties."""
+"""Words of several shapes that are dealt together to CrypTen's parties."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -19,9 +19,7 @@ class JointSource(Protocol):
     def deal_joint(self, kind: str, *parameters: object) -> Tensors:
         """Returns this party's shares of fresh masks, then of what follows.
 
-        Args:
-            kind: of `extensions.ring.joint.JOINTS`.
-            parameters: of that kind: public shapes, counts, shifts.
+        `kind` is one of `extensions.ring.joint.JOINTS`; its parameters are public.
         """
 
 
@@ -41,13 +39,7 @@ def followed(joint: Joint, masks: Tensors) -> Tensors:
 
 
 def add_to(sharing: str, share: torch.Tensor, value: torch.Tensor) -> None:
-    """Changes a share, in its own memory, so that what is shared is that much more.
-
-    Args:
-        sharing: "sum"; anything else is shared bitwise.
-        share: of somebody.
-        value: that is added, modulo 2^64 or 2.
-    """
+    """Adds to what is shared, by changing one share in place; "sum" modulo 2^64, else bitwise."""
     if sharing == "sum":
         share += value
     else:

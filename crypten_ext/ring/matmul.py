@@ -10,9 +10,9 @@ _FEW = 4
 def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Returns x @ y modulo 2^64, for any shapes that torch takes.
 
-    torch 2.13 takes as long for one column as for five. NumPy adds up along rows of x and columns
-    of y, so that it is faster for few columns if both lie in one piece: 12 times for one column of
-    1,024 rows, 1.5 times for four.
+    torch 2.13 takes as long for one column as for five. NumPy is faster for few columns if rows of
+    x and columns of y each lie in one piece: 12 times for one column of 1,024 rows, 1.5 times for
+    four.
     """
     has_values = type(x) is type(y) is torch.Tensor and x.device.type == "cpu"
     if not has_values or y.ndim < 2 or y.shape[-1] > _FEW or x.stride(-1) != 1:

@@ -42,11 +42,7 @@ class NoiseDealer(Protocol):
 def source() -> Source:
     """Returns who deals our tuples now, or what stands for them where tensors have no values.
 
-    Raises:
-        ArgumentError: the rounds of who deals cannot be foreseen.
-
-    Warns:
-        InsecureWarning: of `warn_of_first_party`.
+    Raises ArgumentError if its rounds cannot be foreseen. Warns as `warn_of_first_party`.
     """
     mode = active()
     if mode is not None:

@@ -46,11 +46,7 @@ _TRAINING = "crypten_ext.run.training"
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Checks that there are no players, and no material but where it is of use.
-
-    Raises:
-        ArgumentError: there are.
-    """
+    """Raises ArgumentError for players, or material where it is of no use."""
     if options.players is not None:
         raise ArgumentError(
             "players", str(options.players), "without {backend=tfe}", code="conflict"
@@ -96,17 +92,10 @@ def train(
 ) -> dict[str, Any]:
     """Returns the report of a run with one process for each party, and for who deals, if any.
 
-    Each process opens its own file only and writes its own shares only.
-
-    Args:
-        config: resolved settings.
-        files: each party's records, by rank.
-        progress: called after each step.
-        options: without players.
+    Each process opens only its own file and writes only its own shares.
 
     Raises:
-        ArgumentError: players; a run that cannot be resumed; or material for another run, or with
-            another provider than the dealer.
+        ArgumentError: as `check`; a run that cannot be resumed; or material for another run.
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
@@ -239,18 +228,10 @@ def train_party(
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
-    Args:
-        config: resolved settings, equal at every party.
-        records: this party's file.
-        meeting: where it meets the others. With the dealer as provider there is either a running
-            dealer or material, with any other provider neither.
-        progress: called after each step.
-        options: this party's own.
-
     Raises:
-        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without records,
-            material for another run, or a run that cannot be resumed; and at every party, before
-            anything is shared, whatever the manifests of the parties differ in.
+        ArgumentError: as `check_party`; a file without records, material for another run, or a run
+            that cannot be resumed; and at every party, before anything is shared, whatever the
+            manifests of the parties differ in.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party did not come within `join_timeout`, or died or fell silent
@@ -279,11 +260,7 @@ def train_party(
 
 
 def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> None:
-    """Checks that the party has a rank, and one who deals.
-
-    Raises:
-        ArgumentError: it has not.
-    """
+    """Raises ArgumentError unless the party has a rank, and one who deals."""
     Whole(0, config.parties - 1).check("rank", meeting.rank)
     meeting.local(config.parties)
     material = options.material

@@ -45,15 +45,10 @@ class Counts:
     columns: int | None = None
 
     def sizes(self, parties: int, columns: int | None) -> list[Public] | None:
-        """Returns the sizes of the parties' records, or None.
+        """Returns the sizes of the parties' records, or None; `columns` unless others are given.
 
-        Args:
-            parties: their number.
-            columns: number of features, where none is given.
-
-        Raises:
-            ArgumentError: a list of anything but numbers, or not one for each party; one of the
-                three without the others; or more columns than a model may have.
+        Raises ArgumentError for a list of anything but numbers, or not one for each party; one of
+        the three without the others; or more columns than a model may have.
         """
         given = vars(self) | {"columns": columns if self.columns is None else self.columns}
         if None in given.values():

@@ -25,12 +25,7 @@ from crypten import communicator
 
 
 class ForeseenRing(CrypTenRing):
-    """The first of so many parties.
-
-    Args:
-        frac_bits: fractional bits.
-        parties: number of them.
-    """
+    """The first of so many parties."""
 
     parties = 0
     rank = 0
@@ -53,13 +48,7 @@ class ForeseenRing(CrypTenRing):
 
 
 class ForeseenHost(CrypTenHost):
-    """That party, whose batches have few rows.
-
-    Args:
-        ring: without values.
-        widths: of a record's features and of its labels.
-        rows: of a piece of a batch.
-    """
+    """That party, whose batches have few rows; `widths` are those of features and labels."""
 
     def __init__(self, ring: ForeseenRing, widths: tuple[int, int], rows: int) -> None:
         super().__init__(ring.frac_bits, SystemSource())
@@ -83,15 +72,10 @@ def _words(*shape: int) -> torch.Tensor:
 
 
 def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
-    """Returns what a step of a run takes of a party on the average.
+    """Returns what a step of a run takes of a party on average.
 
-    Args:
-        config: resolved settings.
-        sizes: number of training records of each party.
-        features: of a record.
-
-    Raises:
-        ArgumentError: of `announced` and of `Step.of`; or a provider whose tuples take rounds.
+    `sizes` are the parties' numbers of training records. Raises ArgumentError as `announced` and
+    `Step.of`, or for a provider whose tuples take rounds.
     """
     records = announced(config, sizes, features)
     step = Step.of(config, records)
@@ -108,14 +92,7 @@ def step_cost(step: Step, records: Announced) -> StepForecast:
     """Returns the same, in a party that has joined a computation or is alone; local.
 
     A step of all rows opens as much as follows from two of few rows: words are a multiple of the
-    rows but for what depends on the model alone, since `_UNIT` rows fill whole words of bits.
-
-    Args:
-        step: of the run.
-        records: of which the sizes are known.
-
-    Raises:
-        ArgumentError: a provider whose tuples take rounds.
+    rows but for what depends only on the model, since `_UNIT` rows fill whole words of bits.
     """
     config = step.config
     rows = sum(records.rows(config)) // records.pieces(config)
@@ -157,14 +134,10 @@ def _computed(step: Step, records: Announced, rows: int) -> Counts:
 
 
 def carried(openings: Sequence[int], parties: int) -> int:
-    """Returns the bytes that each of so many parties sends and receives on the average.
+    """Returns the bytes that each of so many parties sends and receives on average.
 
     Of an opening of many words a party sends 2 (n - 1) / n times as many, of few n - 1 times
     (`crypten_ext.transport.group`).
-
-    Args:
-        openings: words of each.
-        parties: their number.
     """
     sent = sum(
         (parties - 1) * words * (1 if words <= DIRECT_WORDS else 2 / parties) for words in openings

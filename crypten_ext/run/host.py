@@ -1,4 +1,4 @@
-"""CrypTen as a host: each party is a process, which has its own records and shares alone."""
+"""CrypTen as a host: each party is a process, which has only its own records and shares."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -41,10 +41,8 @@ from extensions.runs.config.seconds import openly
 class CrypTenHost(Host):
     """This party of the running CrypTen process group.
 
-    Args:
-        frac_bits: fractional bits.
-        noise: source of this party's sampling and noise.
-        step_cost: returns what a step takes on a sample of these records, for `foretell`.
+    `noise` is the source of its sampling and noise; `step_cost` returns what a step takes on a
+    sample of these records, for `foretell`.
     """
 
     software = SOFTWARE
@@ -72,10 +70,9 @@ class CrypTenHost(Host):
         self._pace = timed(self)
 
     def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
-        """Has told at once what a step will take.
+        """Tells at once what a step will take.
 
-        Raises:
-            ArgumentError: a provider whose tuples take rounds.
+        Raises ArgumentError for a provider whose tuples take rounds.
         """
         if self._pace is None or self._step_cost is None:
             return
@@ -84,10 +81,9 @@ class CrypTenHost(Host):
         tell(each, self._pace)
 
     def begin(self, run: str) -> None:
-        """The dealer, if there is one, deals for this run and no other; traffic counts from here.
+        """The dealer, if there is one, deals only for this run; traffic counts from here.
 
-        Cost:
-            Over gloo two rounds, which do not count.
+        Over gloo this takes two rounds, which do not count.
         """
         dealer.begin_run(run)
         self._meter = Meter()
@@ -102,7 +98,7 @@ class CrypTenHost(Host):
         return share_rows(rows, arrays)
 
     def foresee(self, steps: int, outputs: int | None) -> None:
-        """Takes note of how many steps follow; each draws its noise while it waits.
+        """Notes how many steps follow; each draws its noise while it waits.
 
         Where rows are multiplied first, it draws the next one's sample as well. With fixed
         randomness it does neither, so that a run that goes on draws what it would have drawn.
@@ -161,8 +157,7 @@ class CrypTenHost(Host):
     def masked(self, own: Sequence[Arrays]) -> list[list[Integers]]:
         """Returns this party's arrays under masks that cancel over all parties.
 
-        Cost:
-            One round when it is called for the first time, else none.
+        It takes one round when it is called for the first time, else none.
         """
         self._masks = self._masks or PairwiseMasks()
         (arrays,) = own
@@ -178,6 +173,5 @@ class CrypTenHost(Host):
 
 
 def _tensors(summands: Sequence[Sequence[Integers]]) -> list[torch.Tensor]:
-    """This party's summands as CrypTen computes with them."""
     (own,) = summands
     return [torch.from_numpy(np.array(part)) for part in own]

@@ -103,11 +103,7 @@ def _blocks(
 
 
 def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
-    """Returns the encrypted (weight, bias) of each linear layer.
-
-    Raises:
-        ArgumentError: the parameters are not those of linear layers with biases.
-    """
+    """Returns the encrypted (weight, bias) of each linear layer; ArgumentError for others."""
     parameters = list(model.parameters())
     if [p.dim() for p in parameters] != [2, 1] * (len(parameters) // 2):
         shapes = [tuple(p.size()) for p in parameters]

@@ -42,15 +42,9 @@ def prepare(
     """Writes each party's file for one run, and returns the paths.
 
     Whoever calls this knows all tuples: somebody who holds no data, and sides with no party.
+    `progress` is called with the number of tuples dealt so far, and that of all.
 
-    Args:
-        config: resolved settings of the run.
-        sizes: of the parties' records.
-        folder: where to.
-        progress: called with the number of tuples dealt so far, and that of all.
-
-    Raises:
-        ArgumentError: a folder with such files.
+    Raises ArgumentError if the folder has such files already.
     """
     dealer.check_vacant(dealer.paths_in(folder, config.parties))
     requests, settings = _wanted(config, sizes)
@@ -72,13 +66,8 @@ def prepare_together(
 ) -> list[Path]:
     """Has the parties make one run's tuples, and returns the files that were written here.
 
-    Args:
-        config: resolved settings of the run.
-        sizes: of the parties' records.
-        folder: where to.
-        progress: called with the number of tuples made so far, and that of all.
-        meeting: where this party meets the others, each of which calls this; None: all are
-            processes of this machine, and write their files here.
+    Each party calls it where it meets the others. Without a meeting all are processes of this
+    machine, and write their files here. `progress` is as in `prepare`.
 
     Raises:
         ArgumentError: a folder with such a file, or what the parties differ in.
@@ -161,12 +150,8 @@ def rehearse_task(context: Context, *, config: dict[str, Any], records: str) -> 
 def whole_run(asked: Sequence[Sequence[Request]], steps: int) -> list[Request]:
     """Returns the tuples of a run of that many steps, of which at most three were rehearsed.
 
-    Args:
-        asked: before the first step, in each step, and with the last one all that follows it.
-        steps: of the run.
-
-    Raises:
-        PeaError: the steps are not alike.
+    `asked` has those before the first step, then those of each step, the last one's with all that
+    follows it. Raises PeaError if the steps are not alike.
     """
     before, *each = asked
     if steps == len(each):

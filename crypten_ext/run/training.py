@@ -27,12 +27,8 @@ Emit = Callable[[dict[str, Any]], None]
 def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -> dict[str, Any]:
     """Returns the report of this party; all parties return the same.
 
-    Args:
-        config: settings, the same at every party.
-        records: this party's own file.
-        emit: called after each step, as `extensions.runs.keep.Following` says; before the first
-            with the resolved settings as `settled`, if they were not.
-        options: with this party's prepared tuples, if they do not come from a running provider.
+    `emit` is called after each step, as `extensions.runs.keep.Following` says; before the first
+    with the resolved settings as `settled`, if they were not.
     """
     given = config
     host, own, config = join(config, records, options)
@@ -43,7 +39,7 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
 
 
 def rehearse(config: TrainConfig, records: Path, steps: int) -> None:
-    """Does all that a run does, but for so many steps only, to learn which tuples it asks for."""
+    """Does all that a run does, but only for so many steps, to learn which tuples it asks for."""
     host, own, config = join(config, records, RunOptions())
     training.rehearse(host, config, [own], steps)
 
@@ -54,11 +50,6 @@ def join(
     """Returns this party as a host, its records and resolved settings; CrypTen is set up for it.
 
     Prepared tuples are of use once: all parties agree on their records before any file is used.
-
-    Args:
-        config: settings, the same at every party; resolved here if they are not.
-        records: this party's own file.
-        options: with this party's prepared tuples, if any.
     """
     enable()
     if config.hidden:

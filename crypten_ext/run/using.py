@@ -16,7 +16,7 @@ def use(
     """Returns what each party gets, by rank, with one process for each, and for who deals.
 
     Raises:
-        ArgumentError: of `extensions.runs.model.together.perform`.
+        ArgumentError: as `extensions.runs.model.together.perform`.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
     """

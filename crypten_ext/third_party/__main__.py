@@ -1,7 +1,7 @@
 """The programme of a third party that a launcher started: it ends with its parties or launcher.
 
 Run as ``python -m crypten_ext.third_party`` by `crypten_ext.processes.dealing`; its control channel
-carries signs of life alone.
+carries only signs of life.
 """
 
 import os
@@ -16,7 +16,7 @@ from extensions.runs.processes import open_channel
 
 
 def main() -> None:
-    """One run is dealt for."""
+    """Deals for one run."""
     open_channel()
     keep_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

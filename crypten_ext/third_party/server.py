@@ -34,7 +34,7 @@ class ThirdParty(TTPServer):
         self._seeded = self.generators
 
     def run(self) -> None:
-        """Party 0's requests are answered until it says that none will follow.
+        """Answers party 0's requests until it says that none will follow.
 
         CrypTen's own server takes a broken connection for the end; here it is an error.
         """
@@ -60,11 +60,10 @@ class ThirdParty(TTPServer):
 def install() -> None:
     """The third party's tuples come from keyed streams from here on; a second call does nothing.
 
-    In a party's process as `streams.install`. In the third party's, CrypTen's ``TTPServer()``, also
-    where ``crypten.mpc.run_multiprocess`` starts it, answers as `ThirdParty` does.
+    In the third party's process CrypTen's ``TTPServer()``, also where
+    ``crypten.mpc.run_multiprocess`` starts it, answers as `ThirdParty` does.
 
-    Raises:
-        InsecureError: of `streams.install`.
+    Raises InsecureError as `streams.install`.
     """
     TTPServer.__init__ = _answer
     streams.install()
@@ -77,7 +76,6 @@ def remove() -> None:
 
 
 def _answer(_: Any) -> None:
-    """What CrypTen's server does as soon as it is made."""
     ThirdParty().run()
 
 

@@ -31,8 +31,7 @@ def install() -> None:
     If CrypTen was initialised with the third party, keys are agreed at once, so that every party
     must call it; otherwise `crypten.init` agrees on them, if it then has the third party.
 
-    Raises:
-        InsecureError: the third party knows no keyed streams, as CrypTen's own does not.
+    Raises InsecureError if the third party knows no keyed streams, as CrypTen's own does not.
     """
     TTPClient._init = _keyed_init
     if _is_connected() and _host_generator is None:
@@ -91,7 +90,7 @@ def _agree() -> None:
 
 
 def _tell(function: str) -> None:
-    """The third party calls its function of that name next; party 0 alone sends the request."""
+    """The third party calls its function of that name next; only party 0 sends the request."""
     world = communicator.get()
     if world.get_rank() == 0:
         message = {"function": function, "device": "cpu", "args": (), "kwargs": {}}

@@ -39,16 +39,12 @@ class _Seat:
 
 
 class Door(Lobby[tuple[Admitted, bytes]]):
-    """Where parties get their seats, and strangers nothing, until the `with` block ends.
+    """Where the parties of a federation get their seats, until the `with` block ends.
 
-    A guest is a party's connection and its run.
-
-    Args:
-        listener: where everybody connects; it is closed in the end.
-        local: the dealer's end, whose parties alone get seats.
+    A guest is a party's connection and its run. The listener is closed in the end.
 
     Guarantees:
-        those of `extensions.transport.lobby.Lobby`. Each visitor has `STAY` seconds and sends at
+        Those of `extensions.transport.lobby.Lobby`. Each visitor has `STAY` seconds and sends at
         most some messages of bounded length. All seats are of one run, and of parties with the
         dealer's software.
     """
@@ -67,14 +63,8 @@ class Door(Lobby[tuple[Admitted, bytes]]):
     def gather(self, seconds: float, *, after_first: bool) -> list[bytes]:
         """Returns the keys of the parties' tuples by rank, once every seat is taken.
 
-        From then on no seat is given until `clear`.
-
-        Args:
-            seconds: within which all parties must have their seats.
-            after_first: whether they count only while a party has its seat.
-
-        Raises:
-            PartyLostError: a party has no seat at the end of the time; the first such is named.
+        From then on no seat is given until `clear`. With `after_first` the seconds count only while
+        a party has its seat. Raises PartyLostError, naming the first absent party, when time is up.
         """
         begin = time.monotonic()
         with self.change:
@@ -95,17 +85,13 @@ class Door(Lobby[tuple[Admitted, bytes]]):
         """Returns the messages of all who have gathered.
 
         A party whose connection breaks comes back here, as long as the door is open.
-
-        Args:
-            hear: of `extensions.transport.post.Post`.
-            lose: likewise.
         """
         assert self._returning is not None
         connections = {rank: seat.connection for rank, seat in self._seats.items()}
         return Post(Mesh(_DEALERS, connections, self._returning), LARGEST, hear, lose)
 
     def clear(self) -> list[str]:
-        """All seats are free again; returns why the latest visitors were refused since then."""
+        """Frees all seats; returns why the latest visitors were refused since the last call."""
         with self.change:
             if self._returning is not None:
                 self._returning.close()
@@ -150,7 +136,7 @@ class Door(Lobby[tuple[Admitted, bytes]]):
             self._tell()
 
     def close(self, guest: tuple[Admitted, bytes]) -> None:
-        """Its connection is closed."""
+        """Closes a guest's connection."""
         guest[0].connection.close()
 
     def _others(self, run: bytes) -> set[bytes]:
@@ -194,14 +180,14 @@ class Door(Lobby[tuple[Admitted, bytes]]):
                 self._leave(rank, seat)
 
     def _leave(self, rank: int, seat: _Seat) -> None:
-        """A seat is free again: its party has gone, or speaks although it was not asked."""
+        """Frees a seat: its party has gone, or speaks although it was not asked."""
         if self._seats.get(rank) is seat:
             del self._seats[rank]
             seat.stream.close()
             self._tell()
 
     def _tell(self) -> None:
-        """The seated know who is missing, the newest first; who cannot be told loses its seat."""
+        """Tells the seated who is missing, the newest first; who cannot be told loses its seat."""
         self._told = time.monotonic()
         message = missing_message(self._missing)
         for rank in reversed([*self._seats]):

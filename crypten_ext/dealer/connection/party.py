@@ -36,14 +36,7 @@ _MISSING = struct.Struct(">Q")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party's place at the dealer.
-
-    Attributes:
-        local: the party's end.
-        run: of which no other has the digest.
-        connection: with the dealer.
-        key: of the party's tuples.
-    """
+    """A party's place at the dealer, with the key of its tuples."""
 
     local: Local
     run: bytes
@@ -53,10 +46,7 @@ class Seat:
     def correspond(self, hear: Hear, lose: Lose, seconds: float = RETURN) -> Post:
         """Returns the messages to and from the dealer, once all parties have their seats.
 
-        Args:
-            hear: of `extensions.transport.post.Post`.
-            lose: likewise.
-            seconds: within which a connection that broke is there again.
+        A connection that breaks must be there again within `seconds`.
         """
 
         def again(left: float) -> ssl.SSLSocket:

@@ -67,9 +67,8 @@ def adopt(model: Any, tape: Tape) -> None:
     CrypTen's own modules of the kinds that `OURS` names become ours, in place, and so does what a
     converted Linear without bias consists of; a ReLU gets the default cap.
 
-    Raises:
-        UnsupportedLayerError: a module has no per-example norm; the message names it, and the
-            model is as it was. Likewise a converted model that was not compared with PyTorch's.
+    Raises UnsupportedLayerError if a module has no per-example norm, or if a converted model was
+    not compared with PyTorch's; the model is then as it was.
     """
     replacements = [pair for module in model.modules() for pair in _bias_free_layers(module)]
     fused = {id(part) for graph, name in replacements for part in _parts(graph, name)}

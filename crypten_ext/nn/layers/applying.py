@@ -1,7 +1,6 @@
 """A module of a script as stages of its network: applied to rows, and recorded for a step.
 
-What the rows of a tensor hold, one record each, lies as in PyTorch: the channels of images are
-first.
+A row holds one record as PyTorch lays it out: the channels of images are first.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +45,7 @@ def is_training(layer: Any) -> bool:
 
 
 def needs_host(*tensors: Any) -> bool:
-    """Whether CrypTen's own differentiation is to go through, which knows no stages."""
+    """Whether CrypTen's own differentiation, which knows no stages, has to go through."""
     return CrypTensor.AUTOGRAD_ENABLED and any(t is not None and t.requires_grad for t in tensors)
 
 
@@ -55,16 +54,10 @@ def apply_trained(
 ) -> MPCTensor:
     """Returns what a layer in private training makes of x, (rows, *shape).
 
-    Args:
-        layer: with the tape and the name that its optimizer gave it.
-        x: encrypted, (rows, ...).
-        weight: encrypted.
-        bias: encrypted, or None.
-        stages: the layer, and what only puts its values at other places.
-        shape: of a record of the result.
+    Its optimizer gave the layer a tape and a name. The first stage is the layer, the others only
+    move its values.
 
-    Raises:
-        GradientError: x comes from no batch, or by other layers than the model's, each once.
+    Raises GradientError as `_checked_input`.
     """
     ring = ring_of(x)
     origin = _checked_input(layer, x, weight)
@@ -102,14 +95,10 @@ def apply_stages(
 ) -> MPCTensor:
     """Returns what stages without weights make of x, (rows, *shape).
 
-    Args:
-        x: encrypted, (rows, ...).
-        stages: in turn.
-        shape: of a record of the result.
-        host: computes it by CrypTen's own differentiation.
+    `host` computes it by CrypTen's own differentiation.
 
-    Raises:
-        GradientError: x was made of what a layer in private training returned, by something else.
+    Raises GradientError if x was made of what a layer in private training returned, by something
+    else than a layer.
     """
     check_enabled()
     ring = ring_of(x)
@@ -127,7 +116,7 @@ def apply_stages(
 
 
 def apply_activation(x: Any, function: PiecewiseLinear) -> MPCTensor:
-    """Returns function(x), of x's shape; errors are those of `apply_stages`."""
+    """Returns function(x), of x's shape."""
     check_enabled()
     ring_of(x)
     shape = tuple(x.size())[1:]
@@ -141,11 +130,7 @@ def share_or_none(tensor: Any) -> torch.Tensor | None:
 
 
 def check_precision(x: Any, weight: Any, bias: Any) -> None:
-    """Checks that x, weight and bias have equally many fractional bits.
-
-    Raises:
-        ArgumentError: they have not.
-    """
+    """Raises ArgumentError unless x, weight and bias have equally many fractional bits."""
     bits = bits_of(x)
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None:
@@ -153,7 +138,7 @@ def check_precision(x: Any, weight: Any, bias: Any) -> None:
 
 
 def check_enabled() -> None:
-    """Checks that `crypten_ext.enable` is in force; else InsecureError."""
+    """Raises InsecureError unless `crypten_ext.enable` is in force."""
     if any(FUNCTION_REGISTRY.get(name) is not cls for name, cls in FUNCTIONS.items()):
         raise InsecureError("crypten_ext is not enabled: call crypten_ext.enable() first.")
 
@@ -173,8 +158,7 @@ def _rows(ring: CrypTenRing, x: MPCTensor, origin: Provenance, stage: Trained) -
 def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
     """Returns where the input of a layer in private training comes from.
 
-    Raises:
-        GradientError: from no batch, or by other layers than the model's, each once.
+    Raises GradientError if it comes from no batch, or by other layers than the model's, each once.
     """
     origin = features_of(x, read=False)
     if origin is None or any(use.tape is not layer.tape for use in origin.layers):

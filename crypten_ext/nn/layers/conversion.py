@@ -43,12 +43,11 @@ def remove() -> None:
 def from_pytorch(pytorch_model: torch.nn.Module, dummy_input: Any) -> Any:
     """Returns CrypTen's conversion of a model, as the host's function of this name does.
 
-    Before that the two are compared, in evaluation and without a message. Weights, and inputs of
-    the example's shape and type, are drawn from a fixed seed for it, because those at hand may be
+    First the two are compared, in evaluation and without a message. Weights, and inputs of the
+    example's shape and type, are drawn from a fixed seed for it, because those at hand may be
     zeros, which hide most differences.
 
-    Raises:
-        UnsupportedLayerError: the conversion is another function; the message names the layer.
+    Raises UnsupportedLayerError, naming the layer, if the conversion is another function.
     """
     model = _host_from_pytorch(pytorch_model, dummy_input)
     example = dummy_input if isinstance(dummy_input, tuple) else (dummy_input,)
@@ -59,11 +58,7 @@ def from_pytorch(pytorch_model: torch.nn.Module, dummy_input: Any) -> Any:
 
 
 def check_compared(graph: Any) -> None:
-    """Checks that a graph of modules was not converted, or computes what its original does.
-
-    Raises:
-        UnsupportedLayerError: nobody knows, or the two could not be compared.
-    """
+    """Raises UnsupportedLayerError if a converted graph was not compared with its original."""
     if not any(hasattr(module, "_output_names") for module in graph.children()):
         return
     if not hasattr(graph, "not_compared"):
@@ -82,8 +77,7 @@ def check_compared(graph: Any) -> None:
 def compare(model: torch.nn.Module, example: Inputs) -> str:
     """Returns why a model could not be compared with its conversion; "" if they agree.
 
-    Raises:
-        UnsupportedLayerError: they differ; the message names the layer.
+    Raises UnsupportedLayerError, naming the layer, if they differ.
     """
     draws = torch.Generator().manual_seed(0)
     model = copy.deepcopy(model).eval()

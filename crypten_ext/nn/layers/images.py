@@ -103,11 +103,7 @@ class GlobalAveragePool(crypten.nn.GlobalAveragePool):
 
 
 def check_images(x: Any, channels: int | None, dims: int = 4) -> None:
-    """Checks that x has the shape of images, or signals, with so many channels.
-
-    Raises:
-        ArgumentError: it has not.
-    """
+    """Raises ArgumentError unless x has the shape of images, or signals, with so many channels."""
     if x.dim() == dims and channels in (None, x.size(1)):
         return
     sizes = ("height", "width") if dims == 4 else ("length",)
@@ -131,19 +127,10 @@ def convolution(
     groups: int,
     trained: tuple[bool, bool],
 ) -> Found:
-    """Returns the stages of a convolution.
+    """Returns the stages of a convolution; errors are those of `Sketch`.
 
-    Args:
-        image: channels, height and width.
-        weight: its shape: channels behind, channels of a group, and the kernel's one or two sizes.
-        stride: down and across.
-        padding: likewise.
-        dilation: likewise.
-        groups: of channels.
-        trained: whether the weight is, and whether there is a bias that is.
-
-    Raises:
-        ArgumentError: of `Sketch.convolution`.
+    `image` is channels, height and width; `weight` its shape, with one or two kernel sizes;
+    `trained` whether the weight is, and whether there is a bias that is.
     """
     sketch = Sketch(_grid(image)).convolution(
         weight[0],

@@ -1,7 +1,6 @@
 """What modules of CrypTen compute, in the clear.
 
-Some of them take encrypted tensors only; those are stated here as functions of PyTorch, with the
-attributes that the module has.
+Some of them take only encrypted tensors; these are stated here as functions of PyTorch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
