@@ -31,14 +31,11 @@ _DISTRIBUTIONS = {
 
 
 def install(register: Callable[[], None]) -> None:
-    """TF Encrypted can be imported from here on, and works with this TensorFlow.
+    """Makes TF Encrypted work with this TensorFlow, at once or when it is imported.
 
-    Must run before ``tf.keras`` is used. If TF Encrypted was imported before, it is made to work
-    at once. Its own random operations are not replaced: where they are missing, its stock
-    protocols can share nothing, and say so (`tfe_ext.host_words`).
-
-    Args:
-        register: called when TF Encrypted works, once.
+    Must run before ``tf.keras`` is used. `register` is called once it works. The host's own random
+    operations are not replaced: where they are missing, its stock protocols can share nothing, and
+    say so (`tfe_ext.host_words`).
     """
 
     @contextmanager
@@ -56,11 +53,7 @@ def install(register: Callable[[], None]) -> None:
 
 
 def check_installed() -> None:
-    """Checks that TensorFlow, tf-keras and TF Encrypted can be imported; none is.
-
-    Raises:
-        MissingExtraError: one of them is not installed.
-    """
+    """Checks that TensorFlow, tf-keras and TF Encrypted can be imported; none is."""
     for module, distribution in _DISTRIBUTIONS.items():
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(distribution, "tfe")
@@ -68,13 +61,7 @@ def check_installed() -> None:
 
 @contextmanager
 def mended() -> Iterator[None]:
-    """In the block TF Encrypted can be imported; at its end it works with this TensorFlow.
-
-    Raises:
-        MissingExtraError: TensorFlow or tf-keras is not installed.
-        UnsupportedVersionError: TensorFlow is older than 2.18, or 2.22 or newer, without
-            TFE_EXT_UNTESTED_TENSORFLOW=1 in the environment.
-    """
+    """In the block TF Encrypted can be imported; at its end it works with this TensorFlow."""
     from tfe_ext.host_words import name_missing_operation, name_unknown_activation, said_once
 
     check_installed()
@@ -95,11 +82,7 @@ def mended() -> Iterator[None]:
 
 
 def check_version(version: str) -> None:
-    """Checks that the tests ran on this TensorFlow, or that the user asked by name to try it.
-
-    Raises:
-        UnsupportedVersionError: neither.
-    """
+    """Checks that the tests ran on this TensorFlow, or that the user asked by name to try it."""
     release = tuple(int(part) for part in version.split(".")[:2])
     low, high = _TESTED
     if not low <= release < high and os.environ.get(_UNTESTED) != "1":
@@ -112,12 +95,9 @@ def check_version(version: str) -> None:
 def choose_legacy_keras() -> None:
     """Makes ``tf.keras`` Keras 2 for the process, unless the environment says otherwise.
 
-    Answers TensorFlow 2.16: ``tf.keras`` became Keras 3, and TF Encrypted's layers were written
-    for Keras 2. TensorFlow reads ``TF_USE_LEGACY_KERAS`` when it is imported and again when
-    ``tf.keras`` is first used; a value set by the user is kept.
-
-    Warns:
-        RuntimeWarning: ``tf.keras`` was used as Keras 3 before and can no longer be exchanged.
+    Answers TensorFlow 2.16: ``tf.keras`` became Keras 3, and TF Encrypted's layers were written for
+    Keras 2. TensorFlow reads ``TF_USE_LEGACY_KERAS`` when it is imported and again when
+    ``tf.keras`` is first used; a value set by the user is kept. Warns if it is too late.
     """
     if os.environ.setdefault("TF_USE_LEGACY_KERAS", "1") not in ("1", "true", "True"):
         return
@@ -175,8 +155,8 @@ def default_protocol_without_keys() -> Iterator[None]:
     """Lets TF Encrypted be imported inside the block without a key for its default protocol.
 
     Its import makes a stock ABY3, whose keys come from TensorFlow's insecure generator where the
-    native one is missing. To make them would also start TensorFlow, after which its logical
-    devices are fixed. Operations that need a key ask for ``tfe.get_protocol().reset()`` then.
+    native one is missing. To make them would also start TensorFlow, after which its logical devices
+    are fixed. Operations that need a key ask for ``tfe.get_protocol().reset()`` then.
     """
     found: list[tuple[Any, Any]] = []
 

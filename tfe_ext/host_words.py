@@ -44,31 +44,18 @@ def said_once() -> Iterator[None]:
 
 
 def name_missing_operation(random: Any) -> None:
-    """Makes an attempt to share with a protocol of the host an error that says what to do.
-
-    Args:
-        random: the host's package of native random operations.
-    """
+    """Lets sharing with a protocol of the host raise an error that says what to do."""
     if not random.supports_secure_randomness():
         for name in ("secure_seed", "random_uniform", "seeded_random_uniform"):
             setattr(random, name, _refuse)
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Takes the place of the native operation.
-
-    Raises:
-        UnsupportedVersionError: always.
-    """
     raise UnsupportedVersionError(f"{MISSING} Type: tfe.set_protocol(tfe_ext.ABY3())")
 
 
 def name_unknown_activation(activations: Any) -> None:
-    """Makes the name of no activation an error that says which names there are.
-
-    Args:
-        activations: the host's module of activations.
-    """
+    """Lets the name of no activation raise an error that says which names there are."""
     host_get = activations.get
     if getattr(host_get, "names_unknown", False):
         return

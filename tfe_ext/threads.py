@@ -28,11 +28,10 @@ SHORT_WAYS = {
 
 
 def environment_of(players: int) -> dict[str, str]:
-    """Returns what so many players of this host have as environment: this process's own.
+    """Returns the environment of so many players of this host: this process's own and defaults.
 
-    Where it does not say how many threads work on one operation, each has an equal part of the
-    cores: players that all use all of them wait for each other's threads. Operations still run
-    beside each other, on all cores.
+    By default each has an equal part of the cores for one operation: players that all use all of
+    them wait for each other's threads. Operations still run beside each other, on all cores.
     """
     return {THREADS: str(cores_of_each(players)), **SHORT_WAYS, **os.environ}
 

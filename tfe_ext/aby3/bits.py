@@ -1,7 +1,6 @@
-"""Rearranged bits of signed integers, in portable TensorFlow operations.
+"""Rearranged bits of signed integers, as TF Encrypted's native operations give them.
 
-They are linear over XOR, so a server applies them to each of its boolean shares. TF Encrypted has
-them as native operations for one TensorFlow version only; the results are the same.
+They are linear over XOR, so a server applies them to each of its boolean shares.
 """
 
 import tensorflow as tf
@@ -13,8 +12,7 @@ from extensions.rules import Whole
 def bit_gather(x: tf.Tensor, start: int, stride: int) -> tf.Tensor:
     """Returns bits start, start + stride, start + 2 stride, ..., moved together to the low end.
 
-    Raises:
-        ArgumentError: the stride is not a power of two up to the width, or start is not below it.
+    The stride is a power of two up to the width.
     """
     _check_stride(x, stride)
     Whole(0, stride - 1).check("start", start)

@@ -20,21 +20,13 @@ _WIDTHS = {
 
 
 def check_widths(config: FixedpointConfig) -> None:
-    """Checks that the protocol can compute with the encoding.
-
-    Raises:
-        ArgumentError: it does not have 64 bits, its base is not 2, or a product could not fit.
-    """
+    """Checks that the protocol can compute with the encoding."""
     for name, rule in _WIDTHS.items():
         rule.check(f"fixedpoint_config.{name}", getattr(config, name))
 
 
 def check_servers(*names: Any) -> None:
-    """Checks that the servers are three players of the present configuration.
-
-    Raises:
-        ArgumentError: one is unknown to it, or two are the same.
-    """
+    """Checks that the servers are three players of the present configuration."""
     config = tfe.get_config()
     players = [config.get_player(name) for name in names]
     if None in players or len({player.name for player in players}) < 3:
@@ -47,11 +39,7 @@ def check_servers(*names: Any) -> None:
 
 
 def native_type(factory: Any) -> tf.DType:
-    """Returns TensorFlow's type of the words that a factory makes.
-
-    Raises:
-        ArgumentError: the factory is not TF Encrypted's own for one of `TYPES`.
-    """
+    """Returns TensorFlow's type of the words that one of TF Encrypted's own factories makes."""
     for dtype in TYPES:
         if factory is factories[dtype]:
             return dtype

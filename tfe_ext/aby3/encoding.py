@@ -12,11 +12,6 @@ class Constant(FixedpointConfig):
     """The host's configuration, of which nothing can be changed: shares depend on it."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute while the configuration is made.
-
-        Raises:
-            ArgumentError: it has a value already.
-        """
         if name in vars(self):
             raise ArgumentError(
                 f"fixedpoint_config.{name}",

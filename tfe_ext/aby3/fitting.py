@@ -16,16 +16,10 @@ _WRONG = "NaN, infinity or too large"
 def fitting(scaled: Any, frac_bits: int) -> Any:
     """Returns scaled numbers, all of which are finite and fit 64 bits.
 
-    As integers NaN and infinity would be the least one, and larger numbers something else.
-
-    Args:
-        scaled: array or tensor, times 2^frac_bits. A tensor is checked on its own device, which
-            then tells the numbers of columns (the last axis) and nothing else of it.
-        frac_bits: fractional bits.
-
-    Raises:
-        ArgumentError: one is not; whose it is, and in which columns. In a graph this is the
-            InvalidArgumentError of TensorFlow, when it runs.
+    As integers NaN and infinity would be the least one, and larger numbers something else. A tensor
+    is checked on its own device, which then tells the numbers of columns (the last axis) and
+    nothing else of it. Raises ArgumentError with the owner and the columns that do not fit; in a
+    graph this is TensorFlow's InvalidArgumentError, when it runs.
     """
     if not isinstance(scaled, tf.Tensor):
         numbers = np.atleast_1d(np.asarray(scaled, dtype=np.float64))

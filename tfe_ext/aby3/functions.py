@@ -40,16 +40,12 @@ class Functions:
 
         Guarantees:
             One-sided for every element as it is shared. Encoding rounds it before: 0.01 is shared
-            as 655 / 2^16, whose inverse root is 10.0027. See
-            `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
-            negative and very large inputs give (exactly 0).
+            as 655 / 2^16, whose inverse root is 10.0027. Zero, negative and very large inputs give
+            exactly 0 (`extensions.protocols.inverse_sqrt.inverse_sqrt`).
 
         Cost:
             13 rounds, and 1,280 bytes an element of all servers together with 16 fractional bits,
             1,376 with 20; with degree 2, 12 rounds and 112 bytes less.
-
-        Raises:
-            ArgumentError: another degree, or what is no private tensor.
         """
         ring = self.ring
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
@@ -64,16 +60,12 @@ class Functions:
     ) -> ABY3PrivateTensor:
         """Returns min(1, max_norm / sqrt(x)), never above it, for squared norms x.
 
-        Exactly 0 from max_norm^2 2^range_bits on, and for x of -3 max_norm^2 ulp or less (the
-        ratio is rounded up).
+        Exactly 0 from max_norm^2 2^range_bits on, and for x of -3 max_norm^2 ulp or less (the ratio
+        is rounded up). The norm is in 2^-16 .. 2^16.
 
         Cost:
             7 rounds, and 860 bytes an element where max_norm is 1 or a smaller power of two, else
             1,020; a little more for few elements. See `extensions.protocols.clipping.clip_factor`.
-
-        Raises:
-            ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit, or what is
-                no private tensor.
         """
         ring = self.ring
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
@@ -96,9 +88,6 @@ class Functions:
         Cost:
             9 rounds, 80 bytes an element and 1,060 a row; 160 a row less where max_norm is a power
             of two so small that the squared norms over max_norm^2 need no rounding.
-
-        Raises:
-            ArgumentError: a bound out of range, a scalar, or what is no private tensor.
         """
         ring = self.ring
         share = share_of(ring, x)
@@ -139,8 +128,7 @@ class Functions:
             One round, 24 bytes a value.
 
         Raises:
-            ArgumentError: a negative or non-finite sigma, one so small that it asks for more
-                fractional bits, or one beyond the ring.
+            ArgumentError: a sigma that is out of range or needs more fractional bits.
 
         Source:
             Ruan et al., S&P 2023, Protocol 2.

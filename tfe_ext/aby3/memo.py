@@ -1,9 +1,9 @@
 """Results that a protocol keeps while one graph is traced, and no longer.
 
-TF Encrypted's `memoize` keeps every result for the life of the process, under a key that names
-neither the graph nor the protocol. So a function that is traced anew is given tensors of the first
-trace, which is an error; one protocol is given the other's results; two large tensors that print
-alike, or 1 and True, are taken for one; a result stays after a variable changed; and memory grows.
+TF Encrypted's `memoize` keeps every result for the life of the process, under a key without graph
+and protocol. A function that is traced anew would get tensors of the first trace, and one protocol
+another's results; tensors that print alike, or 1 and True, would be taken for one; a result would
+outlive a changed variable; and memory grows.
 """
 
 from collections.abc import Callable
@@ -60,14 +60,11 @@ def _bare(protocol: type, name: str) -> Callable[..., Any]:
 def kept(method: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the method, computed once a graph for the same operands; outside of graphs, always.
 
-    A result is kept on the graph that holds its tensors and goes with it. It is kept only if all
-    operands are of a kind that cannot change: shared or public tensors that are no variables, and
-    numbers, names and shapes, told apart by type. Randomness is no operand, so a method that draws
-    must not be decorated; none of the host's that draws for its own sake is.
-
-    Raises:
-        ArgumentError: from the method, if a tensor of another protocol is among the operands: it
-            may lie on other servers, and have another scale.
+    A result is kept only if all operands are of a kind that cannot change: shared or public tensors
+    that are no variables, and numbers, names and shapes, told apart by type. Randomness is no
+    operand, so a method that draws must not be decorated; none of the host's that draws for its own
+    sake is. The method raises ArgumentError for a tensor of another protocol, which may lie on
+    other servers and have another scale.
     """
 
     @wraps(method)

@@ -1,7 +1,7 @@
 """The operations of ABY3 that TF Encrypted gets wrong, or computes with native code it lacks.
 
-`ABY3.dispatch` looks here before it looks into TF Encrypted, by the same names. Each function
-takes the protocol first and leaves every share on its server's device.
+`ABY3.dispatch` looks here first, by TF Encrypted's names. Each function takes the protocol first
+and leaves every share on its server's device.
 """
 
 from collections.abc import Callable
@@ -37,12 +37,11 @@ def _mul_private_private(prot: Any, x: Any, y: Any) -> Any:
 
 
 def _mul_trunc2_private_private(prot: Any, x: Any, y: Any) -> Any:
-    """Products by the second method of the ABY3 paper; each output is masked on its own."""
+    """As `_mul_private_private`, by the second method of the ABY3 paper."""
     return host._mul_trunc2_private_private(prot, _broadcast(prot, x, _joint_shape(x, y)), y)
 
 
 def _and_private_private(prot: Any, x: Any, y: Any) -> Any:
-    """Bitwise AND; each output is masked on its own."""
     return host._and_private_private(prot, _broadcast(prot, x, _joint_shape(x, y)), y)
 
 
@@ -96,10 +95,7 @@ def _xor_indices_private(prot: Any, x: Any) -> Any:
 
 
 def _on_shares(prot: Any, x: Any, change: Callable[[tf.Tensor], tf.Tensor], axis: int = 0) -> Any:
-    """Each server's two shares, stacked along the first axis, are changed in one go.
-
-    In the result they lie along the axis given.
-    """
+    """Each server's two shares are changed at once, stacked along axis 0, split along `axis`."""
     shares: Shares = []
     for device, pair in zip(prot.ring.servers.devices, x.unwrapped, strict=True):
         with tf.device(device):
@@ -120,11 +116,7 @@ def _on_values(prot: Any, x: Any, change: Callable[[tf.Tensor], tf.Tensor]) -> A
 def _truncate_local_private(prot: Any, x: Any, amount: int | None) -> Any:
     """X / 2^amount within an ulp, wrong by 2^(width - amount) with probability |x| / 2^(width - 1).
 
-    Cost:
-        one round, 2 words.
-
-    Source:
-        Mohassel and Rindal, ABY3 (2018), section 5.1, "Trunc1".
+    One round, 2 words. Source: Mohassel and Rindal, ABY3 (2018), section 5.1, "Trunc1".
     """
     assert x.is_arithmetic(), x.share_type
     if amount is None:
@@ -207,11 +199,7 @@ def _truncate_msb0_secureq8_private(prot: Any, x: Any, amount: int | None) -> An
 
 
 def _truncate_msb0_cheetah_private(prot: Any, x: Any, amount: int | None) -> Any:
-    """Refused: the host's code replays its masks.
-
-    Raises:
-        InsecureError: always.
-    """
+    """Raises InsecureError: the host's code replays its masks."""
     raise InsecureError(
         'truncate_msb0(method="cheetah") would draw from replayed masks. Use "secureq8".'
     )

@@ -1,8 +1,8 @@
 """Definitions of functions without their constants, which lie on one player's device instead.
 
-As soon as a function is traced, TensorFlow sends its definition, with every constant in it, to all
-processes of a session, wherever the function is to run; and so it does with each branch, loop and
-map. A definition that was traced in a block of `kept_on` has the names of variables there.
+When a function, branch, loop or map is traced, TensorFlow sends its definition, with every constant
+in it, to all processes of a session. A definition that was traced in a block of `kept_on` has names
+of variables there.
 """
 
 import secrets
@@ -43,15 +43,9 @@ _handles: dict[bytes, list[tf.Tensor]] = {}
 def kept_on(device: str) -> Iterator[None]:
     """Lets the definitions of functions that are traced in the block have no constants.
 
-    Each constant becomes a variable on the device, which goes when the definition does. Shapes and
-    axes stay where they are.
-
-    Args:
-        device: full name of a player's device.
-
-    Raises:
-        InsecureError: when such a function is traced, if it computes on the device of another
-            player.
+    Each constant becomes a variable on the player's device, which goes when the definition does;
+    shapes and axes stay. Tracing raises InsecureError if a function computes on another player's
+    device.
     """
     before = _player.set(device)
     try:
@@ -64,7 +58,7 @@ def install() -> None:
     """Makes TensorFlow ask here for every definition, and leave tensors of players elsewhere there.
 
     When a function takes a small tensor from outside, TensorFlow fetches it, to know its value
-    while it traces. A tensor in another process stays there. Called once for the process.
+    while it traces; one in another process stays there. Called once for the process.
     """
     add, remove = context.Context.add_c_function, context.Context.remove_function
     fetch = ops.EagerTensor._capture_as_const

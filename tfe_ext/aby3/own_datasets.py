@@ -15,9 +15,9 @@ import tf_encrypted as tfe
 def install() -> None:
     """Makes data sets keep to their device what their functions hold; called once for the process.
 
-    TensorFlow sends these functions to all players, as it does others. With players elsewhere, each
-    constant of one that is traced outside of any graph becomes a variable on the device of the
-    moment: that of ``tf.device(...)``, or the script's own.
+    TensorFlow sends functions such as those of ``Dataset.map`` to all players. With players
+    elsewhere, each constant of one that is traced outside of any graph becomes a variable on the
+    device of the moment: that of ``tf.device(...)``, or the script's own.
     """
     wrapper: Any = structured_function.StructuredFunctionWrapper
     begin = wrapper.__init__

@@ -25,10 +25,8 @@ def owned_by(player: Any) -> Iterator[None]:
         x = tfe.define_private_input("alice", lambda: next(rows))
 
     As ``tf.device(...)``, but functions that are traced in the block, such as `prepare`, keep their
-    constants there as well; elsewhere TensorFlow sends them to every server.
-
-    Args:
-        player: name of one of the present configuration, or the player.
+    constants there as well; elsewhere TensorFlow sends them to every server. The player is one of
+    the present configuration, or its name.
 
     Raises:
         InsecureError: when a function is traced that computes on the device of another player.
@@ -39,21 +37,13 @@ def owned_by(player: Any) -> Iterator[None]:
 
 
 def compute_by(player: Any, function: Callable[[], Any], known: Sequence[Any] = ()) -> Any:
-    """Returns what the function returns, computed on a player's device.
+    """Returns what the function of no arguments returns, computed on a player's device.
 
-    Within a ``tf.function`` it is traced in a graph of its own. What is constant in it, or in
-    functions that it calls, is no part of any graph but a variable on the device (`own_constants`);
-    what it takes from outside is fed as a tensor. Otherwise it runs as it is.
-
-    Args:
-        player: as in `owned_by`.
-        function: of no arguments; it may close over arrays, tensors and variables.
-        known: tensors of the graph that is being built which the function may take although
-            constants went into them, because they were opened to the player.
-
-    Raises:
-        InsecureError: it takes a constant of the graph that is being built, which everybody gets,
-            or computes on the device of another player.
+    Within a ``tf.function`` it is traced in a graph of its own, whose constants are variables on
+    the device (`own_constants`); what it takes from outside is fed as a tensor. It may take `known`
+    tensors of the graph that is being built although constants went into them, because they were
+    opened to the player. Raises InsecureError if it takes another constant, which everybody gets,
+    or computes on another player's device.
     """
     if tf.executing_eagerly():
         with owned_by(player):

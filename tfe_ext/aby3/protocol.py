@@ -54,9 +54,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
         server_2: likewise.
         fixedpoint_config: "low" as in the host (16 bits after the point, also the default), "f20"
             (20 bits), or a 64-bit configuration of the host.
-        randomness: "portable", "native" or "auto", see `tfe_ext.streams.choice.choose`; None takes
-        it from
-            the environment variable TFE_EXT_RANDOMNESS, and "auto" if that is not set.
+        randomness: "portable", "native" or "auto" (`tfe_ext.streams.choice.choose`); None takes it
+            from the environment variable TFE_EXT_RANDOMNESS, and "auto" if that is not set.
 
     Guarantees:
         Against one server that follows the protocol and looks at all it sees: every mask is uniform
@@ -100,11 +99,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
             self.fixedpoint_config = as_constant(self.fixedpoint_config)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute that is not the protocol's own, such as what ``with`` keeps here.
-
-        Raises:
-            ArgumentError: it is, and the protocol is made: what was shared depends on it.
-        """
+        """Sets an attribute, but none of the protocol's own once shares depend on it."""
         own = name in vars(self) or hasattr(type(self), name)
         if "ring" in vars(self) and not self.__dict__["_open"] and own and name != _OUTER:
             raise ArgumentError(
@@ -163,11 +158,10 @@ class ABY3(Functions, tfe.protocol.ABY3):
     ) -> Any:
         """Returns shares of what a player computes, as in the host, on that player's device alone.
 
-        So do `define_private_input` and `define_output`. Nobody else gets what the function has
-        as constants or takes from outside: see `tfe_ext.aby3.own_functions.compute_by`.
+        So do `define_private_input` and `define_output`. Nobody else gets what the function has as
+        constants or takes from outside: see `tfe_ext.aby3.own_functions.compute_by`.
 
         Raises:
-            ArgumentError: the factory's type is none that can be shared here.
             InsecureError: the function takes a constant of a ``tf.function``, or computes on the
                 device of another player.
         """
@@ -185,7 +179,6 @@ class ABY3(Functions, tfe.protocol.ABY3):
         """Returns a variable as in the host, whose present value enters each computation on it.
 
         Raises:
-            ArgumentError: the factory's type is none that can be shared here.
             InsecureError: it is made of a value in the clear within a ``tf.function``, of which
                 everybody would get the value.
         """
@@ -209,20 +202,11 @@ class ABY3(Functions, tfe.protocol.ABY3):
         return super().dispatch(base_name, *args, container=container, **kwargs)
 
     def _encode(self, rationals: Any, apply_scaling: bool) -> Any:
-        """Returns numbers times 2^f, as the host does, if they have such an encoding.
-
-        Raises:
-            ArgumentError: of `tfe_ext.aby3.fitting.fitting`.
-        """
         scaled = super()._encode(rationals, apply_scaling)
         return fitting(scaled, self.ring.frac_bits) if apply_scaling else scaled
 
     def _share(self, secret: Any, share_type: str, player: Any = None) -> list[list[Any]]:
-        """Returns shares of a value that one player, or else this process, has in the clear.
-
-        Cost:
-            one round; 2 words an element and 3 seeds of 32 bytes.
-        """
+        """Returns shares of a value that one player, or else this process, has (`deal`)."""
         one_of((ShareType.ARITHMETIC, ShareType.BOOLEAN)).check("share_type", share_type)
         factory = secret.factory
         take = tf.subtract if share_type == ShareType.ARITHMETIC else _xor(native_type(factory))
@@ -261,9 +245,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
     ) -> tuple[Any, Any, Any, list[list[Any]]]:
         """Returns a uniform value known to the two holders of a key, and its boolean sharing.
 
-        Deviation:
-            the host draws the two shares that all three servers know; they are zero here, which
-            shows a server nothing else.
+        The host draws the two shares that all three servers know; they are zero here, which shows a
+        server nothing else.
         """
         draw = b2a_keys.draw(shape, native_type(factory))
         place = self.ring.servers.pairwise.index(b2a_keys)
@@ -293,10 +276,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
     ) -> Any:
         """Returns the one of two messages that the choice bit names, at the receiver.
 
-        The sender and the helper share a key; the helper knows the choice bit as well.
-
-        Cost:
-            one round, three messages.
+        The sender and the helper share a key; the helper knows the choice bit as well. One round,
+        three messages.
         """
         assert m0.shape == m1.shape, f"{m0.shape} and {m1.shape}"
         assert c_on_receiver.factory == c_on_helper.factory == factories[tf.bool]

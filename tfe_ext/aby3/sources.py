@@ -44,18 +44,7 @@ def install() -> None:
 
 @tf.autograph.experimental.do_not_convert
 def check_not_constant(*tensors: Any, mixed: bool = False) -> None:
-    """Checks that tensors are no constants of the graphs that are being built, nor made of them.
-
-    Single numbers that are mixed with arguments or variables of a function pass. Arguments that go
-    into the tensors are checked likewise wherever their function is called in a graph.
-
-    Args:
-        tensors: that together become one value of an owner.
-        mixed: whether something else than they goes into it.
-
-    Raises:
-        InsecureError: one is.
-    """
+    """Checks that an owner's value is not made of constants of the graphs that are being built."""
     found = _Sources(tensors)
     alone = not (mixed or found.others or found.arguments)
     if found.constants and (alone or any(source.shape != () for source in found.constants)):
@@ -115,7 +104,7 @@ def _called(operation: tf.Operation) -> list[_Call]:
 
 
 class _Sources:
-    """What tensors are made of, but for shapes.
+    """What tensors are made of, except shapes.
 
     Attributes:
         constants: of graphs; not those of owners' functions, which are variables.

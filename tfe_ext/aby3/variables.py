@@ -9,8 +9,7 @@ import tensorflow as tf
 def follow(variable: Any) -> Any:
     """Returns the protocol's variable, with shares that are read whenever they are used.
 
-    The host reads a share once, when it makes the variable, so that a computation on the variable
-    itself goes on with its first value; only ``variable.read_value()`` tells the present one.
+    The host reads them once, so that a computation goes on with the variable's first value.
     """
     for share in tf.nest.flatten(variable.unwrapped):
         kind: Any = type(share)

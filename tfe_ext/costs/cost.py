@@ -110,20 +110,12 @@ def cost(function: Callable[..., Any], *args: Any) -> Cost:
 
 
 def cost_of_graph(graph: Any) -> Cost:
-    """Returns the `cost` of a function that is traced already, from its graph.
-
-    Args:
-        graph: of a concrete function without arguments.
-    """
+    """Returns the `cost`, without memory, of a traced function without arguments."""
     return _cost_between(_servers(), graph)
 
 
 def memory_of_graph(graph: Any) -> int:
-    """Returns the memory of the `cost` of a function that is traced already.
-
-    Args:
-        graph: of a concrete function without arguments.
-    """
+    """Returns the memory of the `cost` of a traced function without arguments."""
     kept = peaks(graph)
     most = max(kept[server] for server in _servers())
     return round(ALLOCATED * most) + NODE * len(graph.get_operations())

@@ -23,8 +23,6 @@ class Message:
     """A tensor that passes from one device to another.
 
     Attributes:
-        sender: device.
-        receiver: device.
         size: bytes.
         depth: its place in the longest chain of messages that ends with it, from 1 on.
         depth_from_start: the same if numbers of counters are messages as well.

@@ -18,13 +18,10 @@ _STANDING = frozenset({"Const", "Placeholder", "ReadVariableOp", "VarHandleOp"})
 def peaks(graph: Any, default: str = "") -> Counter[str]:
     """Returns the most bytes of each device's tensors at one time, constants and variables apart.
 
-    An operation is taken to run as soon as its operands are there, as TensorFlow has it, all that
-    are equally far from the start at once; a tensor goes with the last one that needs it. Of a call
-    and of a loop's turn it is what their own graphs take.
-
-    Args:
-        graph: of a function, with tensors of known shapes; others count nothing.
-        default: device of operations without one.
+    An operation is taken to run as soon as its operands are there, all that are equally far from
+    the start at once; a tensor goes with the last operation that needs it. A call, and a loop's
+    turn, takes what its own graph takes. Tensors of unknown shape count nothing; `default` is the
+    device of operations without one.
     """
     buffers, waited = _Buffers(), Counter[str]()
     operations = _in_order(graph)
@@ -57,12 +54,7 @@ def peaks(graph: Any, default: str = "") -> Counter[str]:
 
 
 class _Buffers:
-    """Where tensors lie, by name.
-
-    Attributes:
-        sizes: bytes of what lies there.
-        devices: where that is, once it is there.
-    """
+    """Where tensors lie, by name: the bytes of each buffer and, once it is there, its device."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}
@@ -70,7 +62,7 @@ class _Buffers:
         self._shared: dict[str, str] = {}
 
     def place(self, op: Any) -> None:
-        """Takes note of what an operation returns."""
+        """Notes what an operation returns."""
         if op.type in _SHARING:
             for tensor, given in zip(op.outputs, op.inputs, strict=False):
                 self._shared[tensor.name] = self.of(given)

@@ -23,12 +23,8 @@ import tf_encrypted as tfe
 class OwnersRecords:
     """Records that lie in the clear with their owners, each on the owner's device.
 
-    Args:
-        servers: who get shares of them.
-        records: by the owner's name in the configuration.
-
     Attributes:
-        tables: likewise, on the owners' devices.
+        tables: of records, by the owner's name in the configuration.
     """
 
     def __init__(self, servers: Servers, records: Mapping[str, OwnRecords]) -> None:
@@ -98,10 +94,8 @@ class OwnersRecords:
     ) -> Batch:
         """Returns so many records of each owner, in the order of owners.
 
-        Args:
-            index: how many such parts come before it, behind the starts; on each owner's device.
-            starts: of the first part, by owner.
-            sizes: of a part, by owner.
+        `index` says, on each owner's device, how many such parts lie between the start and this
+        one.
         """
         owners = zip(self.tables.values(), index, starts, sizes, strict=True)
         parts = [table.part(place, start, size) for table, place, start, size in owners]
@@ -111,11 +105,7 @@ class OwnersRecords:
 class SharedRecords:
     """Records that are shared already: each step takes all of them, as they were when given.
 
-    Args:
-        shares: what `check_shared` returned.
-
-    Attributes:
-        targets: the latter of these shares.
+    The latter of the two shares are the `targets`.
     """
 
     def __init__(self, shares: tuple[Replicated, Replicated]) -> None:
@@ -135,11 +125,7 @@ class SharedRecords:
         assign(self._y, self.targets)
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
-        """Returns the number of rows.
-
-        Raises:
-            ArgumentError: the rate is not 1; who holds shares only cannot sample in private.
-        """
+        """Returns the number of rows, at rate 1 only: who holds shares cannot sample in private."""
         if sample_rate != 1.0:
             raise ArgumentError(
                 "x",
@@ -164,14 +150,7 @@ Records = OwnersRecords | SharedRecords
 def check_shared(x: Replicated, y: Replicated, network: Network) -> tuple[Replicated, Replicated]:
     """Returns shares of features, (records, features), and targets, (records, classes).
 
-    Args:
-        x: of the features; further axes are flattened. That no row is longer than declared is not
-            checked.
-        y: of the targets; that they are in [0, 1] is not checked.
-        network: of the model.
-
-    Raises:
-        ArgumentError: other shapes.
+    Further axes of features are flattened. Norms and ranges of targets are not checked.
     """
     rows = x.shape[0] if x.shape else 0
     flat = x.reshape(rows, -1)
@@ -191,19 +170,11 @@ def pair_of(data: Any) -> tuple[Any, Any]:
 def check_owners(
     x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
 ) -> dict[str, OwnRecords]:
-    """Returns each owner's records, checked and encoded, before anything is shared.
+    """Returns each owner's records by name, checked and encoded, before anything is shared.
 
-    Args:
-        x: features by the owner's name, (records, ...); the further axes are flattened. Or a
-            `tf.data.Dataset` of features and labels (`tfe_ext.graphs.datasets.read`).
-        y: labels by the owner's name, (records,) or (records, classes), of all owners without a
-            dataset; None if there are none.
-        network: of the model.
-        frac_bits: of the protocol.
-        max_feature_norm: public bound of the Euclidean norm of a record's features.
-
-    Raises:
-        ArgumentError: what is wrong, and whose records they are.
+    Features are (records, ...), flattened, or a `tf.data.Dataset` of features and labels
+    (`tfe_ext.graphs.datasets.read`). Labels are (records,) or (records, classes), of all owners
+    without a dataset; None if there are none.
     """
     y = {} if y is None else y
     if not isinstance(x, Mapping) or not isinstance(y, Mapping) or not x:

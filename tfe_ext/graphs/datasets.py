@@ -32,24 +32,15 @@ def read(
 ) -> OwnRecords:
     """Returns all records that the dataset gives, read once, checked and encoded by their owner.
 
-    Features and labels are tensors on the owner's device.
-
-    Args:
-        name: of the owner, a player of the configuration.
-        dataset: of pairs (features, labels), each of one record, or of a batch of them; how they
-            are batched and shuffled has no influence. It lies on the owner's device, where it was
-            made under `tf.device`, or in this process.
-        network: of the model.
-        frac_bits: of the protocol.
-        max_feature_norm: public bound of the Euclidean norm of a record's features.
+    Features and labels are tensors on the owner's device. The dataset is of pairs (features,
+    labels), each of one record, or of a batch of them; how they are batched and shuffled has no
+    influence. It lies on the owner's device, where it was made under `tf.device`, or in this
+    process.
 
     Guarantees:
-        Of a dataset on its owner's device nothing leaves that device but the number of records,
-        and whether a check failed in which row. No function is traced here: none takes records
-        along as constants.
-
-    Raises:
-        ArgumentError: what is wrong, and whose records they are.
+        Of a dataset on its owner's device nothing leaves that device but the number of records, and
+        whether a check failed in which row. No function is traced here: none takes records along as
+        constants.
     """
     device = tfe.get_config().get_player(name).device_name
     place = _place_of(name, dataset, device)

@@ -46,11 +46,7 @@ class Sampling:
         source: NoiseSource,
         most: int | None,
     ) -> Self:
-        """Returns the sampling of a step in pieces of about that many rows; None: in one.
-
-        Raises:
-            ArgumentError: fewer rows than one, or records that are shared already.
-        """
+        """Returns the sampling of a step in pieces of about `most` rows; None: in one."""
         if most is not None:
             Whole(1).check("physical_rows", most)
             if not isinstance(records, OwnersRecords):
@@ -77,11 +73,7 @@ class Sampling:
     ) -> "Program | InPieces":
         """Returns what makes steps: one graph, or those of `InPieces`.
 
-        Args:
-            servers: names of their devices.
-            plan: of the step.
-            clipped: returns the sums of rows.
-            finish: makes a step by the sums of all.
+        `clipped` returns the sums of some rows, and `finish` makes a step by the sums of all.
         """
         if self.pieces > 1:
             return InPieces(self, servers, plan, clipped, finish)
@@ -91,13 +83,6 @@ class Sampling:
 
 class InPieces:
     """Makes steps by three graphs: owners draw, a piece is added up, and a step is made.
-
-    Args:
-        sampling: of a step, of records of their owners.
-        servers: as in `Sampling.program`, and so are the others.
-        plan: likewise.
-        clipped: likewise.
-        finish: likewise.
 
     Guarantees:
         Owners draw one sample, and keep it in the clear on their own devices until the next step.
@@ -168,14 +153,7 @@ class InPieces:
 
 
 class _Sample:
-    """One owner's sample, in variables on its own device.
-
-    Args:
-        device: the owner's.
-        widths: number of features and of classes.
-        count: number of pieces.
-        rows: of a piece.
-    """
+    """One owner's sample, in variables on its own device: so many pieces of so many rows."""
 
     def __init__(self, device: str, widths: tuple[int, int], count: int, rows: int) -> None:
         self._device, self._rows, self._all = device, rows, count * rows

@@ -10,11 +10,7 @@ from tfe_ext.costs.cost import Cost, cost_of_graph, memory_of_graph
 
 
 class Program:
-    """A function without arguments as one graph, which is traced when it first runs.
-
-    Args:
-        function: is traced, with nothing but TensorFlow's operations in it.
-    """
+    """A function without arguments as one graph, which is traced when it first runs."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._traced = tf.function(function, autograph=False)
@@ -44,12 +40,9 @@ class Program:
 
 
 class Kept:
-    """Values by their keys, of which the least recently used go.
+    """The most recently used values, by their keys.
 
     What a key names by `id` must be part of its value, so that no other object gets that number.
-
-    Args:
-        most: number of values.
     """
 
     def __init__(self, most: int) -> None:

@@ -18,12 +18,7 @@ from tfe_ext.streams.randomness import Stream
 
 
 class RecordTable:
-    """Records as variables on the device of their owner, and on no other.
-
-    Args:
-        device: name of the owner's device.
-        records: checked and encoded, in this process or on the device.
-    """
+    """Checked and encoded records as variables on the device of their owner, and on no other."""
 
     def __init__(self, device: str, records: OwnRecords) -> None:
         self.device = device
@@ -72,21 +67,14 @@ class RecordTable:
     ) -> list[tf.Tensor]:
         """Returns a fresh Poisson sample whenever the graph runs, padded to a public size.
 
-        A person is drawn with all of its k rows (`OwnRecords.rows_per_unit`), a record alone where
-        each is another's. Each gets a uniform word u of 63 bits and is chosen if u < floor(q 2^63),
-        so that the rate is q or less by 2^-63 at most. The smallest words decide who enters, so
-        that the sample is in random order and, should it not fit, a random choice of it stays.
+        It has features, labels, squared norms, and 1 in rows that are padding; zero elsewhere in
+        these. A person is drawn with all of its k rows (`OwnRecords.rows_per_unit`), a record alone
+        where each is another's. Each gets a uniform word u of 63 bits and is chosen if u < floor(q
+        2^63), so that the rate is q or less by 2^-63 at most. The smallest words decide who enters,
+        so that the sample is in random order and, should it not fit, a random choice of it stays.
 
-        Args:
-            stream: that the owner alone holds.
-            party: the owner's number, for a source that is not the system's.
-            sample_rate: q.
-            rows: static number of rows of the result.
-            source: `SystemSource` stands for the stream; any other is asked in this process.
-
-        Returns:
-            Features, labels, squared norms, and 1 in rows that are padding; zero elsewhere in
-            these.
+        The stream is one that the owner alone holds; `SystemSource` stands for it. Any other source
+        is asked in this process, with the owner's number as the party.
         """
         with tf.device(self.device):
             if type(source) is SystemSource:

@@ -20,10 +20,7 @@ def total_of(
     count: Callable[[Batch], Share],
     finish: Callable[[Share], Any],
 ) -> "Program | Total":
-    """Returns what sums a function of all records up: one graph if they are one block.
-
-    The arguments are those of `Total`; records that are shared already are one block.
-    """
+    """Returns what sums a function of all records up: one graph for one block, else `Total`."""
     if blocks == 1 or not isinstance(records, OwnersRecords):
         return Program(lambda: finish(count(records.everything())))
     return Total(devices, records, blocks, size, count, finish)
@@ -32,13 +29,8 @@ def total_of(
 class Total:
     """A function of records, summed over all of them: one graph for blocks, one for the rest.
 
-    Args:
-        devices: of the servers.
-        records: that stay with their owners; each block has some of every owner's.
-        blocks: number of equal ones.
-        size: of what is added up.
-        count: of some records, unpadded; (size,).
-        finish: what is returned, of the sum; a graph of its own.
+    `count` returns (size,) of some unpadded records; each of the equal blocks has some of every
+    owner's. What `finish` returns of the sum is a graph of its own.
 
     Guarantees:
         Servers keep their summands of the sum, which nobody else sees.

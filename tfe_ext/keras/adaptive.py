@@ -28,12 +28,7 @@ class _ByMoments(Optimizer):
         super().__init__(learning_rate, *rest, **options)
 
     def step(self, network: Network, **facts: Any) -> Step:
-        """Returns the next step.
-
-        Raises:
-            ArgumentError: its integers do not fit the ring.
-            GradientError: moments have another unit, for settings have changed.
-        """
+        """Returns the next step; GradientError if moments are in another unit than its own."""
         try:
             step = super().step(network, **facts)
         except ArgumentError as error:
@@ -99,9 +94,6 @@ class DPAdam(_ByMoments, DPSGD):
 
     Source:
         Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamRule`).
-
-    Raises:
-        ArgumentError: as `DPSGD`; betas or a floor out of range, or momentum.
     """
 
     floor = Argument()
@@ -122,18 +114,9 @@ class DPAdam(_ByMoments, DPSGD):
 class Adam(_ByMoments, SGD):
     """Plain Adam in the same arithmetic: no clipping, no noise, **no privacy of the model**.
 
-    It exists to be compared with.
-
-    Args:
-        learning_rate: of a weight.
-        sample_rate: as in `DPSGD`.
-        beta_1: as in `DPAdam`.
-        beta_2: likewise.
-        epsilon: root of the least second moment, in 2^-16..1; Keras adds it to the root instead.
-        options: those of `SGD`, but for momentum.
-
-    Raises:
-        ArgumentError: as `SGD`; betas or epsilon out of range, or momentum.
+    It exists to be compared with. Betas are those of `DPAdam`, and options those of `SGD` except
+    momentum. `epsilon` is the root of the least second moment, in 2^-16..1; Keras adds it to the
+    root instead.
     """
 
     epsilon = Argument()

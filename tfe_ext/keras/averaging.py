@@ -30,9 +30,6 @@ class MeanOfIterates(Callback):
     Cost:
         Local operations in each step; at the end a truncation of all weights, and one round that
         stores them.
-
-    Raises:
-        ArgumentError: a part out of range.
     """
 
     def __init__(self, average: float) -> None:
@@ -42,11 +39,7 @@ class MeanOfIterates(Callback):
         self._made = self._counted = 0
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Begins with no iterate, or with those that a checkpoint has.
-
-        Raises:
-            ArgumentError: a training goes on that should have counted some, and did not.
-        """
+        """Begins with no iterate, or with those that a checkpoint has and must have."""
         self._made = self.params["initial_step"]
         self._mean = self._mean_of(self.params["steps"], self.average)
         self._counted = self._mean.counted(self._made)
@@ -74,7 +67,7 @@ class MeanOfIterates(Callback):
             self._counted += 1
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """The mean takes the place of the model."""
+        """Makes the mean the model."""
         if self._counted:
             mean, store = self._mean_of(self._counted + 1, 1.0), self.model.beside
             Program(lambda: mean.finish(self.model.ring, store))()

@@ -43,11 +43,6 @@ class Optimizer(Counted):
         super().__init__(training_of(given), source)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute that steps take notice of.
-
-        Raises:
-            ArgumentError: it is none, or may not be set.
-        """
         own = getattr(type(self), name, None)
         if not (name.startswith("_") or isinstance(own, Setting) or getattr(own, "fset", None)):
             raise ArgumentError(
@@ -63,9 +58,8 @@ class Optimizer(Counted):
     def settings(self) -> ScriptTraining:
         """All arguments but the source; another value holds from the next step on.
 
-        Raises:
-            ArgumentError: on setting, an argument that this optimizer does not have, or a lower
-                max_weight_norm, of which the weights may have moved too far already.
+        Setting raises ArgumentError for an argument that this optimizer does not have, or a lower
+        max_weight_norm, of which the weights may have moved too far already.
         """
         return self._settings
 
@@ -93,17 +87,7 @@ class Optimizer(Counted):
             self._settings = self._settings.at_rate(rate)
 
     def step(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> Step:
-        """Returns the next step.
-
-        Args:
-            network: public facts about the model.
-            frac_bits: fractional bits of the protocol.
-            rows: of a batch, padding included.
-            expected: expected number of real ones.
-
-        Raises:
-            ArgumentError: the step's integers would not fit the ring.
-        """
+        """Returns the next step of a number of rows, with padding, and of expected real ones."""
         own = self.settings.derived(frac_bits=frac_bits, parties=ABY3Ring.parties)
         return with_largest_rate(
             own.lr, lambda rate: Step.of_script(own.at_rate(rate), network, rows, expected)
@@ -127,9 +111,7 @@ class Optimizer(Counted):
     def begin(self, step: Step, steps: int) -> None:
         """Checks that so many more steps may be made, at the rates of the schedule if there is one.
 
-        Raises:
-            ArgumentError: a rate does not fit.
-            GradientError: hidden weights might leave the range for which bounds are proven.
+        Raises GradientError if hidden weights might leave the range for which bounds are proven.
         """
         schedule, first = self._schedule, step.plan.learning_rate
         rates = None if schedule is None else schedule.rates(self.iterations, steps)
@@ -171,11 +153,9 @@ class Optimizer(Counted):
 
 
 def _arguments(optimizer: type, kind: type) -> list[str]:
-    """Returns the names of the arguments of a kind."""
     names = (name for name in dir(optimizer) if name != "lr")
     return [name for name in names if isinstance(getattr(optimizer, name), kind)]
 
 
 def _attributes(optimizer: type) -> list[str]:
-    """Returns the names of what can be set."""
     return [*_arguments(optimizer, Setting), "settings", "source"]

@@ -95,16 +95,13 @@ class Checkpoints(ScriptCheckpoints, Callback):
         self.after((logs or {})["step"])
 
     def _charge(self) -> None:
-        """What the model has spent is on disk, so that more of it may be opened."""
+        """Writes to disk what the model has spent, so that more of it may be opened."""
         state = self._state()
         spent = {name: state[name] for name in _SPENT if name in state}
         at_once(lambda party: party.charge(spent), self._all.parties)
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
-        """As `ScriptCheckpoints.release`; parameters are ``weight_i``, (out, in), and ``bias_i``.
-
-        i is the place of the layer.
-        """
+        """As `ScriptCheckpoints.release`; layer i has ``weight_i``, (out, in), and ``bias_i``."""
         opened = super().release(compute)
         self._model.keep_spent = None
         return opened

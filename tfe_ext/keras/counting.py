@@ -37,9 +37,6 @@ class Count:
     Guarantees:
         Any one server, which knows its own summand, still faces noise of the deviation
         (`extensions.protocols.noise.add_gaussian_noise`).
-
-    Raises:
-        ArgumentError: the deviation is not positive.
     """
 
     program: Program | Total
@@ -54,10 +51,9 @@ class Count:
             POSITIVE.check("count_noise", self.noise)
 
     def accuracy(self, announce: Callable[[], None]) -> float:
-        """Returns the part of the records that the model gets right, in [0, 1]; charges it before.
+        """Returns the part of the records that the model gets right, in [0, 1].
 
-        Args:
-            announce: called once it is charged, and before it is opened.
+        It is charged, then announced, and then opened.
 
         Cost:
             The rounds of a forward pass, a product, a comparison and
@@ -80,7 +76,7 @@ def misses(
 ) -> Program | Total:
     """Returns what opens the number of records that the model gets wrong, on the ring's grid.
 
-    Records of owners are counted in blocks that memory holds, those that are shared all at once.
+    Owners' records are counted in blocks that memory holds, shared ones all at once.
     """
 
     def wrong(batch: Batch) -> Share:

@@ -45,8 +45,8 @@ class LocalStart:
     ) -> Cost:
         """Makes a start of all owners' local models, and returns what that costs.
 
-        Each local model is trained by DPSGD on its owner's records alone, from the weights that
-        the model has now, which are public. Nothing is opened, not even whose model is taken
+        Each local model is trained by DPSGD on its owner's records alone, from the weights that the
+        model has now, which are public. Nothing is opened, not even whose model is taken
         (`extensions.protocols.initialization.initialize`). Charge the local training to the
         optimizer's ledger: ``model.optimizer.ledger.record("local training", ...)``.
 
@@ -61,14 +61,12 @@ class LocalStart:
 
         Guarantees:
             Each local model is a variable on the device of its owner, and is shared from there. It
-            is no constant of the graph, of which every player gets a copy.
+            is no constant of the graph, of which every player gets a copy. What does not fit is
+            refused before anything is shared.
 
         Cost:
             Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for "local",
             whatever the number of owners. A graph is traced for each call.
-
-        Raises:
-            ArgumentError: models, records or settings that do not fit, before anything is shared.
         """
         chain, ring = self.chain, self._trainer.ring
         checked = _check(chain, local, records, ring.frac_bits)

@@ -14,12 +14,7 @@ from tfe_ext.streams.devices import HERE
 
 
 class LearningRate(float):
-    """The learning rate that an optimizer has now, in the place of a variable of Keras.
-
-    Args:
-        optimizer: whose it is.
-        value: of it.
-    """
+    """The learning rate that an optimizer has now, in the place of a variable of Keras."""
 
     dtype = tf.float64
 
@@ -32,11 +27,7 @@ class LearningRate(float):
     _optimizer: Any
 
     def assign(self, value: Any) -> None:
-        """Gives the optimizer another learning rate, which holds from the next step on.
-
-        Raises:
-            ArgumentError: it is not positive, or a schedule gives the rates.
-        """
+        """Gives the optimizer another learning rate, which holds from the next step on."""
         self._optimizer.learning_rate = float(value)
 
     def numpy(self) -> float:
@@ -64,29 +55,17 @@ class RateSetting(Setting):
 
 
 class Schedule:
-    """The learning rate of each step, from 0, as a schedule of Keras says it.
-
-    Args:
-        function: the schedule.
-    """
+    """The learning rate of each step, from 0, as a schedule of Keras says it."""
 
     def __init__(self, function: schedules.LearningRateSchedule) -> None:
         self._function = function
 
     def at(self, step: int) -> float:
-        """Returns the rate of a step.
-
-        Raises:
-            ArgumentError: it is not positive.
-        """
+        """Returns the rate of a step."""
         return self.rates(step, 1)[0]
 
     def rates(self, first: int, count: int) -> Sequence[float]:
-        """Returns the rates of so many steps.
-
-        Raises:
-            ArgumentError: one is not positive.
-        """
+        """Returns the rates of so many steps, all of them positive."""
         with tf.device(HERE):
             found = [
                 float(self._function(tf.constant(i, tf.int64))) for i in range(first, first + count)
@@ -106,14 +85,7 @@ class Schedule:
 
 
 def rate_of(given: Any) -> tuple[float, Schedule | None]:
-    """Returns the learning rate of the first step, and the schedule if there is one.
-
-    Args:
-        given: a number, a schedule of Keras, or the configuration of one.
-
-    Raises:
-        ArgumentError: anything else.
-    """
+    """Returns the learning rate of the first step, and the schedule if there is one."""
     if isinstance(given, Mapping):
         given = schedules.deserialize(dict(given))
     if isinstance(given, schedules.LearningRateSchedule):

@@ -43,11 +43,7 @@ LOSSES: dict[Loss, type] = {"sigmoid": BinaryCrossentropy, "softmax": Categorica
 
 
 def loss_of(loss: Any) -> Loss:
-    """Returns which loss it is: ours, or the host's class with equal settings.
-
-    Raises:
-        ArgumentError: any other loss.
-    """
+    """Returns which loss it is: ours, or the host's class with equal settings."""
     found = next((kind for kind, host in _HOSTS.items() if isinstance(loss, host)), None)
     if found is None:
         raise ArgumentError(

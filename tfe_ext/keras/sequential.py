@@ -128,11 +128,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         return chain_of(self.layers, self._kind)
 
     def summary(self, print_fn: Callable[[str], object] = print) -> None:
-        """Prints each layer's name, output shape and number of weights. Opens nothing.
-
-        Args:
-            print_fn: called with each line.
-        """
+        """Prints each layer's name, output shape and number of weights. Opens nothing."""
         shape, total = (1, *self._layers[0]._batch_input_shape[1:]) if self._layers else (1,), 0
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self._layers:
@@ -154,14 +150,9 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         Args:
             optimizer: `tfe_ext.keras.DPSGD` or `DPAdam`; `SGD` or `Adam` for comparison.
             loss: `tfe_ext.keras.BinaryCrossentropy()`, `CategoricalCrossentropy()`, or one of the
-                host's classes with from_logits=True.
+                host's classes with from_logits=True; it must fit the outputs.
             metrics: left out or empty, since each step's metrics would open what is learnt.
             weighted_metrics: likewise.
-
-        Raises:
-            ArgumentError: another optimizer or loss, or a loss that the outputs do not fit; or
-                metrics.
-            UnsupportedLayerError: the layers cannot be trained in their order.
         """
         if not isinstance(optimizer, Optimizer):
             raise ArgumentError(
@@ -249,7 +240,6 @@ class Sequential(LocalStart, Weighted, host.Sequential):
             return fitting.run(training, show)
 
     def _checked(self) -> Optimizer:
-        """The optimizer of a model that computes as its layers do."""
         if not isinstance(self._optimizer, Optimizer):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         if type(self).call is not Sequential.call or "call" in vars(self):
@@ -266,11 +256,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     def step_cost(self, *, memory: bool = False) -> Cost:
         """Returns what a step of the last `fit` costs, read from its graph.
 
-        Args:
-            memory: whether to say of memory, too, which takes some tenths of a second.
-
-        Raises:
-            GradientError: there was none.
+        With its memory, if that is asked for, it takes some tenths of a second.
         """
         return self._trainer.cost(memory=memory)
 

@@ -27,15 +27,7 @@ def argument_of(field: str) -> str:
 def training_of(
     arguments: Mapping[str, Any], known: ScriptTraining | None = None
 ) -> ScriptTraining:
-    """Returns the training that an optimizer's arguments say.
-
-    Args:
-        arguments: by Keras's names.
-        known: what they change, if anything.
-
-    Raises:
-        ArgumentError: one out of range, by Keras's name.
-    """
+    """Returns the training that arguments by Keras's names say, or to which they change one."""
     named = {FIELDS.get(name, name): value for name, value in arguments.items()}
     try:
         return replace(known, **named) if known else ScriptTraining(**named)
@@ -44,11 +36,7 @@ def training_of(
 
 
 class Argument:
-    """An attribute that is an argument of an optimizer, and stays as it is.
-
-    Args:
-        name: of the argument, if the attribute has another.
-    """
+    """An attribute that is an argument of an optimizer, and stays as it is."""
 
     def __init__(self, name: str = "") -> None:
         self._name = name

@@ -47,9 +47,6 @@ class Trainer:
     A graph serves again for records of the same shapes, and for any learning rate: both are
     variables, which it reads when it runs.
 
-    Args:
-        ring: that of the protocol.
-
     Attributes:
         start_fits: the bound on weights in which the present ones are known to have their part, or
             None if that is to be checked before the next step.
@@ -90,9 +87,6 @@ class Trainer:
         """Checks the weights that training is to start from, if bounds depend on them, and once.
 
         How many tests of `within_initial_bound` each layer passes is opened, and nothing else.
-
-        Raises:
-            ArgumentError: the norm of a layer is beyond its part of the bound.
         """
         if self.start_fits is not None and self.start_fits <= max_weight_norm:
             return
@@ -112,14 +106,7 @@ class Trainer:
         check_start({f"layer {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
 
     def cost(self, *, memory: bool = False) -> Cost:
-        """Returns what the last step costs, read from its graph.
-
-        Args:
-            memory: whether to say of memory, too.
-
-        Raises:
-            GradientError: there was none.
-        """
+        """Returns what the last step costs, read from its graph."""
         if self.step is None:
             raise GradientError("No step was traced yet: call fit() before step_cost().")
         cost = self.step.cost
@@ -135,16 +122,8 @@ class Trainer:
     ) -> Count:
         """Returns what counts right predictions, and charges them to the records' ledger.
 
-        Args:
-            chain: the model.
-            data: features and labels, as in `Sequential.evaluate`.
-            optimizer: how the model is trained, if that is known.
-            noise: as in `Count`.
-            use: of the records; others for the same use take their place.
-
-        Raises:
-            ArgumentError: records that do not fit, or a number without noise of records on which
-                the model is trained in private.
+        Others for the same use take the place of the records. A number without noise of records on
+        which the model is trained in private is refused.
         """
         records = self.records(chain, *data, optimizer, use)
         marks = self._seen.marks(records)
@@ -182,11 +161,7 @@ class Trainer:
     def records(
         self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None, use: str = "tried"
     ) -> Records:
-        """Returns the records that `Sequential.evaluate` takes, checked, on their devices.
-
-        Raises:
-            ArgumentError: records that do not fit.
-        """
+        """Returns the records that `Sequential.evaluate` takes, checked, on their devices."""
         if _are_tensors(x, y):
             shares = share_of(self.ring, x, "x"), share_of(self.ring, y, "y")
             return self._shared(use, *shares, chain)
@@ -197,9 +172,6 @@ class Trainer:
         """Returns the records that `Sequential.fit` takes, checked, on their devices.
 
         Those of equal shapes take the place of those before, in graphs that were traced too.
-
-        Raises:
-            ArgumentError: records that do not fit.
         """
         if _are_tensors(x, y) or isinstance(x, Half) or isinstance(y, Half):
             records = self._shared("learnt", *records_of(x, y, max_feature_norm), chain)
@@ -243,16 +215,11 @@ def own_of(source: NoiseSource) -> Hashable:
 
 
 def _are_tensors(x: Any, y: Any) -> bool:
-    """Whether either is a tensor of the host, of whatever kind."""
     return hasattr(x, "prot") or hasattr(y, "prot")
 
 
 def steps_of(steps: int | None, epochs: float, sample_rate: float) -> int:
-    """Returns the number of steps that is given, or that so many epochs take.
-
-    Raises:
-        ArgumentError: fewer than one step, or no epochs.
-    """
+    """Returns the number of steps that is given, or that so many epochs take."""
     if steps is not None:
         Whole(1).check("steps", steps)
         return steps

@@ -62,13 +62,9 @@ class Weighted:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Returns the model of such a configuration, with weights of its own, not compiled.
+        """Returns the model that `get_config` described, or Keras did; not compiled.
 
-        Args:
-            config: what `get_config` returned, or the one of a Keras model of the same layers.
-
-        Raises:
-            UnsupportedLayerError: a layer that cannot be trained privately.
+        Its weights are new. Raises UnsupportedLayerError for a layer without private training.
         """
         model: Any = cls
         built: Self = model(layers_of(config["layers"]), name=config.get("name"))
@@ -80,9 +76,6 @@ class Weighted:
         Args:
             weights: arrays of the shapes of `get_weights`; kernels are (in, out), those of Conv2D
                 (height, width, in, out), and its biases (out, 1, 1), as the host has them.
-
-        Raises:
-            ArgumentError: other shapes, or values that do not fit the ring.
         """
         self._trainer.start_fits = None
         ring, chain = self._trainer.ring, self.chain
@@ -100,7 +93,7 @@ class Weighted:
         return opened(self._trainer.ring, self.chain.held)
 
     def announce_opening(self) -> None:
-        """To be called before anything is opened of the model, once that is charged."""
+        """Counts an opening of the model, which is charged already; to be called before it."""
         self.opened += 1
         if self.keep_spent is not None:
             self.keep_spent()
@@ -164,14 +157,7 @@ class Weighted:
         return at_once(lambda rank: share(chain, rank) | beside.shares(rank), _RANKS)
 
     def resume(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Restores a training that goes on, whose optimizer's state is restored as well.
-
-        Args:
-            parts: what `training_shares` returned.
-
-        Raises:
-            ArgumentError: other parameters.
-        """
+        """Restores what `training_shares` returned; the optimizer's state is restored as well."""
         names = shapes_of(self.chain)
         restore(self.chain, [{name: own[name] for name in names if name in own} for own in parts])
         self.beside.restore(parts)
@@ -194,11 +180,7 @@ def share(chain: Chain, rank: int) -> dict[str, tf.Tensor]:
 
 
 def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
-    """Restores what `share` returned for all servers.
-
-    Raises:
-        ArgumentError: other parameters.
-    """
+    """Restores what `share` returned for all servers."""
     expected = shapes_of(chain)
     for own in parts:
         given = {name: tuple(array.shape) for name, array in own.items()}

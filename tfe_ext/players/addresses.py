@@ -15,14 +15,9 @@ SERVERS = ("server0", "server1", "server2")
 def read_players(file: str | Path) -> "OrderedDict[str, str]":
     """Returns each player's address, in the file's order, which must be one for all processes.
 
-    Args:
-        file: a JSON object such as ``{"server0": "10.0.0.1:4440", "server1": "10.0.0.2:4440",
-            "server2": "10.0.0.3:4440"}``. The three servers must be there; any other name is a
-            player that gives inputs or gets outputs. TF Encrypted's own tools read it too.
-
-    Raises:
-        ArgumentError: it cannot be read, is no such object, an address is not HOST:PORT, or two are
-            the same.
+    The file is a JSON object such as ``{"server0": "10.0.0.1:4440", "server1": "10.0.0.2:4440",
+    "server2": "10.0.0.3:4440"}``. The three servers must be there; any other name is a player that
+    gives inputs or gets outputs. TF Encrypted's own tools read it too.
     """
     try:
         players: OrderedDict[str, str] = json.loads(

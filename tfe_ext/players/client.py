@@ -79,9 +79,7 @@ class RemotePlayers(tfe.RemoteConfig):
         """Connects this process to the players, each of which reaches each other one and it.
 
         Connections from before a loss may break at their next use, so that new ones are tried.
-
-        Raises:
-            PlayerLostError: one was lost meanwhile, or not reached in the time to join.
+        Raises PlayerLostError if a player was lost meanwhile, or not reached in the time to join.
         """
         keep_order()
         let_threads_run()
@@ -107,7 +105,7 @@ class RemotePlayers(tfe.RemoteConfig):
         return True
 
     def _who(self, name: str) -> str:
-        """Says who answers at a player's address: it tells its place in its own file, no name."""
+        """Says who answers at a player's address, by the place that it has in its own file."""
         job, _, number = task_of(self._first[name]).rpartition("/task:")
         if job != f"/job:{JOB}/replica:0":
             return "another programme"
@@ -116,11 +114,7 @@ class RemotePlayers(tfe.RemoteConfig):
         return f"the one in place {int(number) + 1} of its own file, which in this file is {here},"
 
     def get_player(self, name_or_player: Any) -> Any:
-        """Returns the player of this name.
-
-        Raises:
-            ArgumentError: there is none.
-        """
+        """Returns the player of this name."""
         player = super().get_player(name_or_player)
         if player is None:
             names = one_of(player.name for player in self.players)
@@ -186,9 +180,9 @@ def remote_config(
 ) -> RemotePlayers:
     """Returns the configuration of what `pea players` started, once all reach each other and this.
 
-    It connects this process to them; then ``tfe.set_config(...)``. The loss of one is told from
-    now on, see `RemotePlayers`. A later call connects again, also to players that were started
-    anew, and ends the watch of the configuration before.
+    It connects this process to them; then ``tfe.set_config(...)``. The loss of one is told from now
+    on, see `RemotePlayers`. A later call connects again, also to players that were started anew,
+    and ends the watch of the configuration before.
 
     Args:
         file: names and addresses, see `read_players`; the players were given the same.
@@ -198,8 +192,8 @@ def remote_config(
             port. Players ask it for what the script hands to them within a graph.
 
     Raises:
-        ArgumentError: the file is not as it should be, or `own_address` is not, or a player has
-            other versions of this package, TF Encrypted or TensorFlow than this process.
+        ArgumentError: the file or `own_address` is not as it should be, or a player has other
+            versions of this package, TF Encrypted or TensorFlow than this process.
         PlayerLostError: a player did not answer or was not reached in time, or is another one than
             the file says.
     """

@@ -28,11 +28,7 @@ class LocalDevices(tfe.LocalConfig):
         return player
 
     def get_player(self, name_or_player: Any) -> Player:
-        """Returns the player of this name.
-
-        Raises:
-            ArgumentError: there is none; the host's local configuration would add it.
-        """
+        """Returns the player of this name; the host's local configuration would add one."""
         player = super().get_player(name_or_player)
         if player is None:
             names = one_of(player.name for player in self._players)
@@ -43,16 +39,15 @@ class LocalDevices(tfe.LocalConfig):
 def local_config(*players: str, debug_mode: bool = False) -> LocalDevices:
     """Returns a configuration for one process in which a share on a wrong device is seen.
 
-    The host's ``LocalConfig`` puts every player on the same CPU. Here server0, server1, server2
-    and the players named have logical CPUs of their own, which TensorFlow makes on first use:
-    call this before any tensor is made, then ``tfe.set_config(...)``.
+    The host's ``LocalConfig`` puts every player on the same CPU. Here server0, server1, server2 and
+    the players named have logical CPUs of their own, which TensorFlow makes on first use: call this
+    before any tensor is made, then ``tfe.set_config(...)``.
 
     Args:
         players: names of those who give inputs or get outputs, besides the three servers.
         debug_mode: as in the host: no graphs, and no memory of earlier results.
 
     Raises:
-        ArgumentError: a name occurs twice.
         PeaError: TensorFlow is in use already, with fewer devices.
     """
     names = [*_SERVERS, *players]

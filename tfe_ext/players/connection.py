@@ -42,10 +42,6 @@ class Connection:
         own: HOST:PORT at which the players reach this process; by default the address of this host
             on the way to them, and a free port, which stays the same for the life of the process.
             If it is given and of this host alone, the port is closed to other hosts.
-
-    Raises:
-        ArgumentError: `own` is no such address, or has another port than it had before.
-        OSError: the name of a player's host is unknown.
     """
 
     def __init__(self, job: str, addresses: Mapping[str, str], own: str | None) -> None:
@@ -56,12 +52,7 @@ class Connection:
         self._cluster = tf.train.ClusterSpec(jobs)
 
     def open(self) -> None:
-        """Connects.
-
-        Raises:
-            OpError: a player does not answer.
-            OSError: of `close_to_other_hosts`.
-        """
+        """Connects; OpError if a player does not answer, OSError of `close_to_other_hosts`."""
         os.environ[_STREAMING] = "false"
         wait_for_players()
         with _closing(_port()) if self._is_inside else nullcontext():

@@ -31,13 +31,8 @@ JOB = _job()
 def check_software(player: str, task: str) -> None:
     """Checks that a player of ours has the software of this process.
 
-    Args:
-        player: its name.
-        task: what it says of itself, such as "/job:tfe__0_1_0__0_9_1__2_21_0/replica:0/task:0";
-            any that is none of ours is let pass.
-
-    Raises:
-        ArgumentError: every version that differs.
+    Its task is such as "/job:tfe__0_1_0__0_9_1__2_21_0/replica:0/task:0"; one that is none of ours
+    is let pass.
     """
     theirs = task.removeprefix("/job:").partition("/")[0].split(_BETWEEN)
     mine = JOB.split(_BETWEEN)

@@ -16,13 +16,9 @@ _FETCHING = "WorkerService/RecvTensor"
 
 
 def exchange(devices: Sequence[str]) -> None:
-    """Returns once this process and the players' devices each had a word from each other.
+    """Sends a word from each of this process and the players' devices to each other one.
 
-    Raises:
-        UnavailableError: one did not reach another one.
-
-    Cost:
-        A word a pair, both ways.
+    Raises UnavailableError if one did not reach another one.
     """
     everybody = (_HERE, *devices)
 
@@ -44,10 +40,8 @@ def broken_link(
 ) -> PlayerLostError | None:
     """Returns the loss that an error tells of, though all players answer; None if of none.
 
-    Args:
-        error: whose text has the calls that failed, the innermost one first.
-        job: of the players.
-        players: their addresses by name, in the order of their tasks.
+    The error's text has the calls that failed, the innermost one first. Players are addresses by
+    name, in the order of their tasks.
     """
     if not isinstance(error, tf.errors.UnavailableError):
         return None

@@ -45,8 +45,6 @@ def keep_order() -> None:
 
 
 def _noted(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns what executes an operation and notes that it was asked for."""
-
     @functools.wraps(execute)
     def run(*args: Any) -> Any:
         try:

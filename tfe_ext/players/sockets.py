@@ -45,7 +45,7 @@ def end_if_silent(seconds: int) -> None:
     """Lets the kernel end each connection of this process whose other end is silent for so long.
 
     The other end is its host's kernel, which answers for a process that is stopped or busy; a host
-    that is gone, cut off, or has started anew does not. For connections made later, call it again.
+    that is gone, cut off, or has started anew does not. Call it again for later connections.
     """
     pause = max(1, seconds // (_PROBES + 1))
     options = {
@@ -67,11 +67,9 @@ def close_to_other_hosts(port: int) -> None:
 
     The listening sockets are bound to the device of loopback, whatever their address is: no
     handshake of another host begins any more. Connections that are there, accepted or not, are
-    aborted, with what was not read of them, and handshakes that had begun are waited for.
-
-    Edge cases:
-        While one of another host waits to be accepted, this host's own that wait are aborted too. A
-        host that began a handshake and stays silent is waited for, some three seconds.
+    aborted, with what was not read of them, and handshakes that had begun are waited for: some
+    three seconds if the other host stays silent. While a connection of another host waits to be
+    accepted, this host's own that wait are aborted too.
 
     Raises:
         OSError: this is not Linux, the system does not allow it or does not tell which connections
@@ -170,8 +168,7 @@ def _of_ipv4(address: str) -> str:
 def quiet_for() -> float:
     """Returns for how many seconds no other end of a connection has sent this process anything.
 
-    Edge cases:
-        Without any connection it is infinite; where the kernel does not tell it is 0.
+    Infinite without any connection, and 0 where the kernel does not tell.
     """
     if sys.platform != "linux":
         return 0.0

@@ -17,11 +17,7 @@ _METHOD = "/tensorflow.WorkerService/GetStatus"
 
 
 class Statuses:
-    """The players' answers.
-
-    Args:
-        addresses: HOST:PORT of each player, by name.
-    """
+    """The answers of the players at these addresses, HOST:PORT by name."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self.addresses = dict(addresses)
@@ -46,11 +42,7 @@ class Statuses:
         return answers
 
     def wait_for_all(self, seconds: float) -> dict[str, bytes]:
-        """Returns what each player says of itself, once all do.
-
-        Raises:
-            PlayerLostError: one did not within the time; the first such is named, and the others.
-        """
+        """Returns what each player says of itself, once all do; PlayerLostError after the time."""
         deadline = time.monotonic() + seconds
         answers: dict[str, bytes | None] = dict.fromkeys(self.addresses)
         while True:

@@ -29,11 +29,8 @@ _SIGNATURES = {
 def let_threads_run() -> None:
     """Lets other threads run while this one waits for players; a second call changes nothing.
 
-    It changes the process's TensorFlow, on Linux; elsewhere its libraries have other names, and
-    nothing is changed.
-
-    Cost:
-        A constant on a player's device takes one more request to it.
+    It changes the process's TensorFlow on Linux; elsewhere its libraries have other names. A
+    constant on a player's device takes one more request to it.
     """
     library = _library()
     if library is None or constant_op.convert_to_eager_tensor is _constant:

@@ -35,16 +35,12 @@ class ABY3Ring(Fused):
     Guarantees:
         Against one server that follows the protocol: all that it receives is uniform and
         independent of what it holds, since every word is masked for this one message by words that
-        it cannot compute. `tfe_ext.ring.dealing`, `tfe_ext.ring.opening` and
-        `tfe_ext.ring.conversions` have all the messages there are, and say why.
+        it cannot compute. `tfe_ext.ring.dealing` and `tfe_ext.ring.conversions`, with `open_sum`
+        and `open_xor`, have all the messages there are, and say why.
 
     Cost:
         An opened element: 2 words, or 4 where all three servers share the value, as they do
         untruncated products; a dealt one: a word for each that depends on a mask.
-
-    Args:
-        servers: their devices, and what they draw from.
-        frac_bits: fractional bits of a share.
     """
 
     parties = 3
@@ -103,11 +99,7 @@ class ABY3Ring(Fused):
         return x.beside_public(index, taken).reshape(rows, *places.shape)
 
     def unfold(self, x: Share, places: Integers) -> Share:
-        """Returns rows for products: x is replicated before its values are copied.
-
-        Cost:
-            A round, and that of `mul` for x, if it is not replicated.
-        """
+        """Returns rows for products: x is replicated (see `mul`) before its values are copied."""
         (replicated,) = self.replicate([x])
         return self.gather(replicated, places).reshape(-1, places.shape[1])
 
@@ -198,10 +190,8 @@ def _square(x: Share) -> Share | None:
 
 
 def noise_failure(parameters: int, steps: int) -> float:
-    """Returns a bound of the probability that any draw of a run lies beyond its table.
+    """Returns a bound of the probability that any draw of a run's servers lies beyond its table.
 
-    Args:
-        parameters: of the model; every server draws one summand for each, in every step.
-        steps: of the run.
+    Every server draws one summand for each of the parameters in every step.
     """
     return failure_bound(ABY3Ring.parties * parameters * steps)

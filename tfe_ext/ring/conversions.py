@@ -15,8 +15,7 @@ def replicate(servers: Servers, shares: Sequence[Share]) -> list[Replicated]:
     A share is converted once in a graph, however often it is asked for.
 
     Guarantees:
-        Each server receives at most one word an element, which is uniform to it: see `_Two` and
-        `_Three`.
+        Each server receives at most one word an element, uniform to it: see `_Two` and `_Three`.
 
     Cost:
         An element of an additive share of two: 2 words; of three: 3 words.
@@ -56,7 +55,6 @@ class _Two:
         self.sent = {(0, 1): self._own_0, (1, 0): self._own_1}
 
     def finish(self, received: dict[tuple[int, int], tf.Tensor]) -> list[tf.Tensor]:
-        """The parts of the replicated share."""
         first, second, third = self._on
         with tf.device(first):
             z_1_on_0 = self._own_0 + received[1, 0]
@@ -83,6 +81,5 @@ class _Three:
         self.sent = {((i + 1) % 3, i): self._own[(i + 1) % 3] for i in range(3)}
 
     def finish(self, received: dict[tuple[int, int], tf.Tensor]) -> list[tf.Tensor]:
-        """The parts of the replicated share."""
         pairs = [(self._own[i], received[(i + 1) % 3, i]) for i in range(3)]
         return [part for pair in pairs for part in pair]

@@ -44,11 +44,7 @@ class _Dealer:
 
 
 def deal(servers: Servers, wanted: Sequence[tuple[Correlation, Share | Words]]) -> list[Dealt]:
-    """Returns fresh correlations, each to hide one value: see `extensions.ring.tuples`.
-
-    Cost:
-        As `deal_joint`.
-    """
+    """Returns fresh correlations, each to hide one value (`extensions.ring.tuples`)."""
     correlations, values = zip(*wanted, strict=True)
     dealt = deal_joint(servers, correlated(correlations, [v.shape for v in values]), values)
     count = len(wanted)
@@ -60,11 +56,8 @@ def deal_joint(
 ) -> list[Placed]:
     """Returns shares of fresh masks, then of what follows from them.
 
-    Args:
-        servers: who deal, and are dealt to.
-        joint: what is dealt.
-        hidden: for each mask the value that it is to hide, if servers have shares of it already.
-            Where server 2 has a summand of it, it draws a share of the mask as well.
+    For each mask `hidden` has the value that it is to hide, if servers have shares of it already.
+    Where server 2 has a summand of the value, it draws a share of the mask as well.
 
     Guarantees:
         Server 1 lacks the key of what server 2 subtracts from a mask of three servers that it deals
@@ -112,8 +105,8 @@ def deal_joint(
 def _dealt_again(joint: Joint, of_three: Sequence[bool]) -> tuple[Joint, list[int]]:
     """Returns what is dealt where masks that are kept are of three servers, and which masks are.
 
-    Server 2 does not know what is opened, so that such a mask is of use if it is dealt to servers 0
-    and 1 as well, in other summands: at the end of the dependents.
+    Server 2 does not know what is opened. So such a mask is dealt to servers 0 and 1 once more, in
+    other summands, at the end of the dependents.
     """
     again = [i for i, part in enumerate(joint.masks) if part.kept and of_three[i]]
 

@@ -13,12 +13,9 @@ from tfe_ext.streams.seeds import expand_seed, seeds_on
 
 
 def share_from(servers: Servers, tensors: Sequence[tf.Tensor], owner: str) -> list[Replicated]:
-    """Returns shares of integers that one device has, fresh whenever the graph runs.
+    """Returns shares of integers on the owner's device, fresh whenever the graph runs.
 
-    Args:
-        servers: who get the shares.
-        tensors: int64, of static shapes, on the owner's device.
-        owner: name of that device: a server's, or anybody else's.
+    The owner may be a server or anybody else.
 
     Guarantees:
         Server i as owner takes x_i from the key that it holds with server i - 1, sends server i + 1
@@ -37,12 +34,7 @@ def share_from(servers: Servers, tensors: Sequence[tf.Tensor], owner: str) -> li
 def share_rows(servers: Servers, own: Iterable[tuple[str, Sequence[Any]]]) -> list[Replicated]:
     """Returns shares of several owners' rows, one owner's after the other's, column by column.
 
-    Args:
-        servers: who get the shares.
-        own: device of each owner and its columns, which are tensors, or variables to be read.
-
-    Cost:
-        That of `share_from`; one round for all.
+    Each owner is a device and its columns, tensors or variables. One round; see `share_from`.
     """
     shares = []
     for device, columns in own:
@@ -60,13 +52,10 @@ def deal(
     owner: str,
     take: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = tf.subtract,
 ) -> Replicated:
-    """Returns shares of a secret of any type that can be drawn, fresh whenever the graph runs.
+    """Returns shares of a secret on the owner's device, fresh whenever the graph runs.
 
-    Args:
-        servers: who get the shares.
-        secret: of static shape, on the owner's device.
-        owner: name of that device.
-        take: what is left of a word when a share is taken from it: the difference, or the XOR.
+    Its type is any that can be drawn. `take` says what is left of a word without a share of it: the
+    difference, or the XOR.
 
     Guarantees:
         The owner draws x_0 and x_1 and sends servers their seeds; x_2 is the rest. Each server

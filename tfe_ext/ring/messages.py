@@ -10,13 +10,7 @@ from tfe_ext.streams.graphs import constant, reshape, split
 
 
 def send(tensors: Sequence[tf.Tensor], sender: str, receiver: str) -> list[tf.Tensor]:
-    """Returns the tensors on the receiver's device, after one message.
-
-    Args:
-        tensors: on the sender's device, of static shapes.
-        sender: name of the device.
-        receiver: likewise.
-    """
+    """Returns the sender's tensors on the receiver's device, after one message."""
     if not tensors:
         return []
     if len(tensors) == 1:

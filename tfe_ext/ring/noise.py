@@ -24,14 +24,10 @@ def draw(
 ) -> list[Additive3]:
     """Returns, for each shape, noise of which every server knows its own summand; local.
 
-    Nothing is drawn while a function is traced: each run of its graph draws anew.
-
-    Args:
-        servers: who draw.
-        source: where noise comes from. `SystemSource` stands for each server's own stream, from
-            which it draws in the graph, on its own device. Any other is asked in this process.
-        scale: standard deviation of one summand, in ring units, for each shape.
-        shapes: static shapes.
+    Nothing is drawn while a function is traced: each run of its graph draws anew. The scale is the
+    standard deviation of one summand in ring units. `SystemSource` stands for each server's own
+    stream, from which it draws in the graph, on its own device; any other source is asked in this
+    process.
     """
     columns = [
         _drawn(servers.private[on], on, scale, shapes)

@@ -12,8 +12,7 @@ from tfe_ext.ring.xor_words import Words
 def open_sum(shares: Sequence[Share]) -> list[Words]:
     """Returns masked values, in public between servers 0 and 1; one round for all of them.
 
-    Args:
-        shares: additive shares of z + r, where r is dealt for this opening.
+    The shares are additive ones of z + r, where r is dealt for this opening.
 
     Guarantees:
         Of a value that servers 0 and 1 share, each receives the other's summand, in which it lacks
@@ -42,13 +41,9 @@ def open_sum(shares: Sequence[Share]) -> list[Words]:
 
 
 def open_xor(words: Sequence[Words]) -> list[Words]:
-    """Returns XOR-shared words, in public between servers 0 and 1; one round for all of them.
+    """Returns XOR-shared masked words, in public between servers 0 and 1; one round, 2 words each.
 
-    Guarantees:
-        The words are masked, so that what each server receives is uniform to it.
-
-    Cost:
-        2 words an element.
+    What each server receives is uniform to it, since the words are masked.
     """
     on = words[0].servers
     other = [send([word.parts[i] for word in words], on[i], on[1 - i]) for i in (1, 0)]

@@ -15,12 +15,7 @@ Part = Any
 
 
 class Placed:
-    """The parts of one value, on the devices of those servers that `PLACES` names.
-
-    Args:
-        servers: names of the three servers' devices.
-        parts: one for each place, not all None.
-    """
+    """The parts of one value, not all None, on the devices of the servers that `PLACES` names."""
 
     PLACES: ClassVar[tuple[int, ...]]
 

@@ -12,11 +12,7 @@ from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
 
 
 def share_of(ring: ABY3Ring, x: Any, name: str = "x") -> Replicated:
-    """Returns the shares of a private tensor of the protocol that computes in the ring.
-
-    Raises:
-        ArgumentError: it is something else, or its values are not fixed-point.
-    """
+    """Returns the shares of a private tensor of the ring's protocol, which must be fixed-point."""
     if not isinstance(x, ABY3PrivateTensor):
         raise ArgumentError(
             name,
@@ -53,12 +49,7 @@ def variables_of(variable: Any) -> Replicated:
 
 
 def tensor_of(prot: Any, share: Share) -> ABY3PrivateTensor:
-    """Returns the share as a private tensor of the protocol; one round, unless it is replicated.
-
-    Args:
-        prot: the protocol, in whose ring the share lies.
-        share: of fixed-point values.
-    """
+    """Returns the share as a private tensor of the protocol; one round, unless it is replicated."""
     (replicated,) = prot.ring.replicate([share])
     pairs = pairs_of(prot.default_factory, replicated)
     return ABY3PrivateTensor(prot, pairs, True, ShareType.ARITHMETIC)

@@ -27,12 +27,7 @@ class Servers:
     def with_fresh_keys(
         cls, devices: Sequence[str], keystream_on: KeystreamOn = chacha.keystream_on
     ) -> Self:
-        """Returns servers on these devices, every pair of them with a key of its own.
-
-        Args:
-            devices: names of three devices.
-            keystream_on: what computes ChaCha20 on a device.
-        """
+        """Returns servers on these devices, every pair of them with a key of its own."""
         pairs = [(devices[i], devices[i - 1]) for i in range(len(devices))]
         return cls(
             tuple(devices),

@@ -110,10 +110,7 @@ class Additive2(Share):
 class Mask(Additive2):
     """A mask of a value that all three servers share, and of use between two of them.
 
-    Args:
-        servers: names of the three servers' devices.
-        parts: of servers 0 and 1.
-        hiding: other summands of the same mask, one for each summand of the value.
+    `hiding` has other summands of the same mask, one for each summand of the value.
     """
 
     def __init__(self, servers: Sequence[str], parts: Sequence[Part], hiding: Additive3) -> None:

@@ -10,12 +10,7 @@ from tfe_ext.ring.shares import Additive3, Replicated, Share
 
 
 def from_summands(servers: Sequence[str], summands: Sequence[Any]) -> Replicated:
-    """Returns the share of which server R has x_R and x_(R + 1), given x_0, x_1 and x_2; local.
-
-    Args:
-        servers: names of their devices.
-        summands: wherever they are.
-    """
+    """Returns the share of which server R has x_R and x_(R + 1), given x_0, x_1 and x_2; local."""
     count = len(servers)
     held = [(rank + more) % count for rank in range(count) for more in (0, 1)]
     return Replicated(servers, [summands[rank] for rank in held])
@@ -40,12 +35,7 @@ def assign(variables: Replicated, share: Share) -> None:
 
 
 class SumVariable:
-    """A sum of shares, of which each server adds up its own summands.
-
-    Args:
-        servers: names of their devices.
-        shape: of every share.
-    """
+    """A sum of shares of one shape, of which each server adds up its own summands."""
 
     def __init__(self, servers: Sequence[str], shape: Sequence[int]) -> None:
         self._servers = tuple(servers)
@@ -56,13 +46,13 @@ class SumVariable:
                 self._parts.append(tf.Variable(zeros, trainable=False, name="sum"))
 
     def clear(self) -> None:
-        """The sum is that of none; local."""
+        """Sets the sum to zero; local."""
         for server, variable in zip(self._servers, self._parts, strict=True):
             with tf.device(server):
                 variable.assign(tf.zeros_like(variable))
 
     def add(self, share: Share) -> None:
-        """The sum has one more; local."""
+        """Adds a share; local."""
         parts = zip(self._servers, self._parts, share.additive3().parts, strict=True)
         for server, variable, part in parts:
             if part is not None:
@@ -79,12 +69,7 @@ class SumVariable:
 
 
 class ScalarVariables:
-    """Public integers in a variable on every server.
-
-    Args:
-        servers: names of their devices.
-        values: the first ones.
-    """
+    """Public integers in a variable on every server."""
 
     def __init__(self, servers: Sequence[str], values: Sequence[int]) -> None:
         self._servers = tuple(servers)
@@ -96,7 +81,7 @@ class ScalarVariables:
                 self._variables.append(tf.Variable(initial, trainable=False, name="public"))
 
     def assign(self, values: Sequence[int]) -> None:
-        """Puts others in their place; 8 bytes each from this process to every server, if new."""
+        """Assigns other values; 8 bytes each from this process to every server, if they are new."""
         if tuple(values) != self._values:
             self._values = tuple(values)
             for variable in self._variables:

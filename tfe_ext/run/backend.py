@@ -32,11 +32,7 @@ NOTICE = (
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Checks that the run has three servers and no dealer, and its players places.
-
-    Raises:
-        ArgumentError: it has not.
-    """
+    """Checks that the run has three servers and no dealer, and its players places."""
     if config.parties != len(SERVERS):
         allowed = f"{len(SERVERS)}, the servers of ABY3"
         raise ArgumentError("parties", config.parties, allowed)
@@ -57,11 +53,7 @@ def check(config: TrainConfig, options: RunOptions) -> None:
 
 
 def _check_on_players(config: TrainConfig) -> None:
-    """Checks that nobody but an owner computes on its records in the clear.
-
-    Raises:
-        ArgumentError: the client would.
-    """
+    """Checks that nobody but an owner computes on its records in the clear, as the client would."""
     computed = {"whiten": False, "open": "never", "method": "pea"}
     for name, hidden in computed.items():
         if (value := getattr(config, name)) != hidden:
@@ -74,13 +66,7 @@ def _check_on_players(config: TrainConfig) -> None:
 
 @contextmanager
 def elsewhere(options: RunOptions) -> Iterator["_Elsewhere | None"]:
-    """Yields the owners of records that their own players have; None where files are given.
-
-    Raises:
-        ArgumentError: of `tfe_ext.run.owners.FarOwners.stated`.
-        PlayerLostError: a player was lost; it is named.
-        ServersLostError: the client's process died or ran out of time.
-    """
+    """Yields the owners of records that their own players have; None where files are given."""
     if options.players is None:
         yield None
         return
@@ -89,13 +75,7 @@ def elsewhere(options: RunOptions) -> Iterator["_Elsewhere | None"]:
 
 
 class _Elsewhere:
-    """The owners, and the process that is their client: it asks them, and then trains.
-
-    Args:
-        program: that process.
-        options: of the run.
-        own_address: by which players reach the process.
-    """
+    """The owners, and the process that is their client: it asks them, and then trains."""
 
     def __init__(self, program: Program, options: RunOptions, own_address: str | None) -> None:
         self._program, self._options = program, options
@@ -124,7 +104,7 @@ def _environment() -> dict[str, str]:
 def _linked(options: RunOptions) -> Iterator[str | None]:
     """Yields the address by which the players reach a client that starts in the block.
 
-    Links are this process's, since TensorFlow keeps others from running while it waits for players.
+    Links are this process's: TensorFlow keeps others from running while it waits for players.
     """
     if options.players is None or options.federation is None or options.key is None:
         yield None
@@ -176,22 +156,10 @@ def noise_failure(config: TrainConfig, features: int) -> float:
 def train(
     config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions
 ) -> dict[str, Any]:
-    """Returns the report of a run of three servers that own the records.
+    """Returns the report of a run of three servers, devices of one process, that own the records.
 
-    They are devices of one process; players have records of their own (`elsewhere`).
-
-    TensorFlow stays out of the calling process, whose devices it would fix and which it might
-    keep from ending in time.
-
-    Args:
-        config: resolved settings.
-        files: each server's records.
-        progress: called after each step.
-        options: without material and players.
-
-    Raises:
-        ArgumentError: material is given, or what the servers' process says of an argument.
-        ServersLostError: the servers' process died or ran out of time.
+    TensorFlow stays out of the calling process, whose devices it would fix and which it might keep
+    from ending in time.
     """
     check(config, options)
     if options.checkpoints is not None:
@@ -256,6 +224,6 @@ def plan_task(
 
 
 def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
-    """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
+    """Raises ArgumentError as `check_party` does."""
     check_party(config)
     raise AssertionError

@@ -50,11 +50,7 @@ class ABY3Host(Host):
     """The servers of a protocol, each the owner of its records.
 
     A model is replicated shares whose parts are variables on the servers' devices; a step changes
-    them in place.
-
-    Args:
-        prot: the protocol.
-        source: of sampling and noise.
+    them in place. Traffic is that of the graphs that ran.
     """
 
     software = SOFTWARE
@@ -70,7 +66,7 @@ class ABY3Host(Host):
         self._tell: Tell | None = None
 
     def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
-        """Has told when the step has been traced, which says what it takes, and before it runs."""
+        """Lets the forecast of a step be told once it is traced, and before it runs."""
         if config.hidden:
             self._tell = tell
         else:
@@ -79,8 +75,7 @@ class ABY3Host(Host):
     def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
 
-        They are no constants of a graph, of which every player gets a copy. What is there already
-        stays there.
+        They are no constants of a graph, of which every player gets a copy.
         """
         records = [each for each in own if isinstance(each, OwnRecords)]
         if records:
@@ -101,10 +96,7 @@ class ABY3Host(Host):
         return list[Share](share_rows(self._servers, zip(self._on, own, strict=True)))
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
-        """Returns x_R of every share, for each server R; what is computed is one graph.
-
-        Its traffic is that of the graph.
-        """
+        """Returns x_R of every share, for each server R; what is computed is one graph."""
         return self._kept_words(self._summands(model, compute))
 
     def total(
@@ -115,10 +107,7 @@ class ABY3Host(Host):
         blocks: int,
         sum_of: SumOf,
     ) -> list[list[Integers]]:
-        """Returns x_R of what is made of the sum, for each server R; records stay with owners.
-
-        Its traffic is that of the graphs.
-        """
+        """Returns x_R of what is made of the sum, for each server R; records stay with owners."""
         total = total_of(
             self._on,
             self.place(records),
@@ -169,10 +158,7 @@ class ABY3Host(Host):
         return [*hidden, *pairs([in_variables(share) for share in both])]
 
     def compile(self, step: Computation) -> Computation:
-        """Returns the step as one graph, or in pieces as three; traced when it is first called.
-
-        Its traffic is that of the graphs. Public integers are variables on the servers.
-        """
+        """Returns the step as one graph, or in pieces as three; traced when it is first called."""
         found: tuple[Program | InPieces, ScalarVariables] | None = None
 
         def run(model: Parameters, *integers: int) -> Parameters:
@@ -192,7 +178,7 @@ class ABY3Host(Host):
         return run
 
     def _told(self, cost: Cost, memory: int, seconds: float) -> None:
-        """Has told what a step takes, whose graph was traced in so many seconds."""
+        """Tells what a step takes, whose graph was traced in so many seconds."""
         assert self._tell is not None
         step = StepForecast(cost.rounds, cost.traffic.mean, memory, cost.rounds)
         self._tell(step, traced(seconds, *self._between()))
@@ -236,11 +222,7 @@ class ABY3Host(Host):
 
 
 class FarHost(ABY3Host):
-    """The servers of a protocol in processes of their own, where their summands stay.
-
-    Summands are tensors on their servers' devices. This program reads those that are opened, once
-    they are.
-    """
+    """The servers of a protocol in processes of their own, where summands stay until opened."""
 
     def _between(self) -> tuple[float, float]:
         """Times messages that go around the servers: small ones, and some of a megabyte."""

@@ -27,11 +27,7 @@ and what is public of each owner's records."""
 
 
 class FarOwners:
-    """The three servers as owners of records that stay with them.
-
-    Args:
-        players: to whom this process is connected.
-    """
+    """The three servers as owners of records that stay with them."""
 
     def __init__(self, players: RemotePlayers) -> None:
         devices = [players.get_player(name).device_name for name in SERVERS]
@@ -40,8 +36,7 @@ class FarOwners:
     def stated(self) -> Stated:
         """Returns the settings that follow from the records, and what is public of each owner's.
 
-        Raises:
-            ArgumentError: one has none, or they differ in what must be equal; all of that is named.
+        Raises ArgumentError if an owner has no records, or with all that differs and must not.
         """
         said = ask_all(self._owners, "state")
         public = [Public(**each["outline"]) for each in said]
@@ -58,13 +53,9 @@ class FarOwners:
         return Shelves(self._owners)
 
     def enter(self, config: TrainConfig, name: str) -> tuple[pea.Own, Reservations]:
-        """Returns records, checked and encoded by their owners, who have entered the run.
+        """Returns records that their owners checked and encoded, as tensors on the owners' devices.
 
-        Nothing of them is in this process: each is a tensor on its owner's device.
-
-        Args:
-            config: resolved settings.
-            name: of the run; without one it is in no ledger.
+        The owners have entered the run of that name in their ledgers; without a name it is in none.
         """
         train: list[OwnRecords] = []
         held_out: list[OwnRecords] = []
@@ -112,12 +103,7 @@ def _records(
 
 
 class _Ledgers(Reservations):
-    """A run in the ledgers that owners keep beside their records; no number of them comes here.
-
-    Args:
-        owners: who keep them.
-        run: its name, for which all have prepared.
-    """
+    """A run in the ledgers that owners keep beside their records; no number of them comes here."""
 
     def __init__(self, owners: Sequence[FarOwner], run: str) -> None:
         super().__init__()
@@ -125,7 +111,7 @@ class _Ledgers(Reservations):
         self._run = run
 
     def reserve(self) -> None:
-        """The run counts in every ledger; in none of them that one that refuses it would leave."""
+        """Enters the run in every ledger, or in none if one refuses it."""
         try:
             ask_all(self._owners, "reserve", run=self._run)
         except ArgumentError:
@@ -133,11 +119,11 @@ class _Ledgers(Reservations):
             raise
 
     def spend(self) -> None:
-        """The run is spent in every ledger, before anything is opened."""
+        """Spends the run in every ledger, before anything is opened."""
         ask_all(self._owners, "spend", run=self._run)
 
     def free(self) -> None:
-        """What `reserve` entered is taken out where its owner can still be asked."""
+        """Takes out what `reserve` entered, where its owner can still be asked."""
         for owner in self._owners:
             with suppress(ArgumentError, tf.errors.OpError):
                 owner.ask("free", run=self._run)

@@ -16,12 +16,9 @@ BESIDE = 2.0
 
 
 def traced(seconds: float, trip: float, byte: float) -> Pace:
-    """Returns the pace of servers, a step of which has been traced.
+    """Returns the pace of servers, a step of which was traced in so many seconds.
 
-    Args:
-        seconds: that took.
-        trip: of a message from one server to another; 0 within a process.
-        byte: of each byte that a server sends or receives.
+    A message between servers takes `trip` seconds, 0 within a process, and `byte` for each byte.
     """
     slower = seconds / _TRACED
     return Pace(

@@ -19,16 +19,7 @@ import tf_encrypted as tfe
 
 
 def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
-    """Returns what a step of a run takes of a server on the average.
-
-    Args:
-        config: resolved settings.
-        sizes: number of training records of each server.
-        features: of a record.
-
-    Raises:
-        ArgumentError: of `announced` and of `Step.of`.
-    """
+    """Returns what a step takes of a server on the average, by each server's number of records."""
     nothing = [
         OwnRecords(
             features=np.zeros((size, features), np.int64),

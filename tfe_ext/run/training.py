@@ -24,17 +24,7 @@ Emit = Callable[[dict[str, Any]], None]
 def train(
     config: TrainConfig, files: Sequence[Path], emit: Emit, options: RunOptions
 ) -> dict[str, Any]:
-    """Returns the report of a run whose three servers, devices of this process, own the records.
-
-    Args:
-        config: resolved settings.
-        files: each server's records.
-        emit: called after each step, as `extensions.runs.keep.Following` says.
-        options: without players.
-
-    Raises:
-        PeaError: settings or records that do not fit.
-    """
+    """Returns the report of a run whose three servers, devices of this process, own the records."""
     tfe.set_config(local_config())
     parts = [read_party_file(path) for path in files]
     return training.run(host_of(config), config, parts, emit, options)
@@ -43,18 +33,7 @@ def train(
 def train_far(
     config: TrainConfig, emit: Emit, options: RunOptions, players: Path, own_address: str | None
 ) -> dict[str, Any]:
-    """Returns the report of a run whose three servers are players, each with its own records.
-
-    Args:
-        config: resolved settings.
-        emit: as for `train`.
-        options: of the run.
-        players: as for `stated`, which this process asked them with before.
-        own_address: likewise.
-
-    Raises:
-        PeaError: settings or records that do not fit, or a player that is lost.
-    """
+    """Returns the report of a run whose three servers are players, which `stated` asked before."""
     remote, (_, public) = _asked.pop((players, own_address))
     with remote:
         tfe.set_config(remote)
@@ -75,15 +54,7 @@ _asked: dict[tuple[Path, str | None], tuple[RemotePlayers, Stated]] = {}
 
 
 def stated(players: Path, own_address: str | None = None) -> Stated:
-    """Returns what the owners say of the records in their players; `train_far` follows.
-
-    Args:
-        players: file of the players.
-        own_address: as in `remote_config`.
-
-    Raises:
-        PeaError: of `FarOwners.stated`, or a player that is lost.
-    """
+    """Returns what the owners say of the records in their players; `train_far` follows."""
     with remote_config(players, own_address=own_address) as remote:
         found = FarOwners(remote).stated()
     _asked[players, own_address] = remote, found

@@ -44,10 +44,8 @@ def whiten(
         source: of the noise; by default the operating system.
 
     Guarantees:
-        Those of `extensions.protocols.sums.whitening.whiten`.
-
-    Raises:
-        ArgumentError: before anything is opened: records or settings that do not fit.
+        Those of `extensions.protocols.sums.whitening.whiten`. Nothing is opened if an argument is
+        refused.
     """
     host = ABY3Host(current_protocol(), source or SystemSource())
     if not isinstance(x, Mapping) or not x:

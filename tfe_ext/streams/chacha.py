@@ -1,7 +1,6 @@
-"""ChaCha20 (RFC 8439) in portable TensorFlow operations.
+"""ChaCha20 (RFC 8439) in portable TensorFlow operations: the same words on every device.
 
-No compiled operation is needed, and the same key and nonce give the same words on every device.
-All blocks of a draw are worked on at once, as four rows of shape (4, blocks).
+All blocks of a draw are computed at once, as four rows of shape (4, blocks).
 """
 
 import functools
@@ -55,10 +54,9 @@ def keystream(
 
 @functools.cache
 def keystream_on(device: str) -> Keystream:
-    """Returns `keystream` of a key, a nonce and a number of blocks as one graph on the device.
+    """Returns `keystream` from counter 0 as one graph on the device, traced once a process.
 
-    It is traced once a process and not inlined, so that a program with many draws has a small
-    graph, which TensorFlow is quick to prepare.
+    It is not inlined, so that a program with many draws has a small graph.
     """
 
     def compute(key: tf.Tensor, nonce: tf.Tensor, blocks: tf.Tensor) -> tf.Tensor:

@@ -26,17 +26,16 @@ def choose(name: str | None, devices: Sequence[str]) -> KeystreamOn:
     Args:
         name: "portable", which needs nothing; "native", a compiled operation that is built when it
             is first asked for; "auto", that one on every device that has it, and the portable one
-            on the others, with a warning that says which device has what, and why. None takes the
-            environment variable TFE_EXT_RANDOMNESS, or else "auto": measured at 3 to 5 times the
-            speed on the host's ``inv_sqrt`` of 1 to 4,096 values.
+            on the others, with a warning. None takes the environment variable TFE_EXT_RANDOMNESS,
+            or else "auto": measured at 3 to 5 times the speed on the host's ``inv_sqrt`` of 1 to
+            4,096 values.
         devices: the servers, which are tried now; any other device is when it first draws. Players
             in processes of their own have the operation unless they were started with
             TFE_EXT_RANDOMNESS=portable or have no compiler.
 
     Raises:
         ArgumentError: another name.
-        NativeError: "native", and it cannot be had here, or not on one of the devices. What is
-            returned raises it for any other device.
+        NativeError: "native", and a device cannot have it; the result raises it for later devices.
     """
     given = name or os.environ.get(VARIABLE) or DEFAULT
     one_of(_NAMES).check("randomness" if name else VARIABLE, given)
@@ -59,18 +58,13 @@ def choose(name: str | None, devices: Sequence[str]) -> KeystreamOn:
 def load_for_players() -> None:
     """Builds and loads the compiled operation, unless the environment says no.
 
-    Raises:
-        NativeError: TFE_EXT_RANDOMNESS is "native", and it cannot be had.
+    Raises NativeError if TFE_EXT_RANDOMNESS is "native" and the operation cannot be had.
     """
     choose(None, [HERE])
 
 
 class _PerDevice:
-    """The compiled operation on each device that has it, the portable one on the others.
-
-    Args:
-        demanded: whether a device without the compiled one is an error.
-    """
+    """The compiled operation on each device that has it; elsewhere the portable one or an error."""
 
     def __init__(self, *, demanded: bool) -> None:
         self._demanded = demanded
@@ -96,7 +90,7 @@ class _PerDevice:
             self._why = str(error)
 
     def tell(self) -> None:
-        """Warns of devices that have the portable one, and says which have what; once."""
+        """Warns once of devices that have the portable one, and says which have what."""
         if self._why:
             names = {
                 has: ", ".join(player_at(on) for on, own in self._compiled.items() if own is has)

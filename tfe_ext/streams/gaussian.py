@@ -1,7 +1,7 @@
 """Discrete Gaussians that a device draws from its own stream when a graph runs.
 
-There is no loop, no float and no call back into Python: uniform words are looked up in the public
-tables of `extensions.privacy.gaussian_table`, as constants of the graph.
+Uniform words are looked up in the public tables of `extensions.privacy.gaussian_table`, which are
+constants of the graph: no loop, no float, no call back into Python.
 """
 
 import math
@@ -29,19 +29,12 @@ _LOW_BITS = np.int64((1 << WORD_BITS) - 1)
 
 
 def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence[int]) -> tf.Tensor:
-    """Draws integers of the discrete Gaussian (`extensions.privacy.gaussian_table`).
+    """Draws integers of the discrete Gaussian (`extensions.privacy.gaussian_table`) on the device.
 
-    Args:
-        stream: of uniform words, which the device holds.
-        device: where they are drawn, and looked up.
-        scale: standard deviation in ring units; 0 gives zeros.
-        shape: static.
+    The scale is the standard deviation in ring units; 0 gives zeros.
 
     Cost:
         8 bytes of the stream a value and digit; 7 digits for a scale of 2^46.
-
-    Raises:
-        ArgumentError: a scale that is no usable standard deviation.
     """
     check_noise_scale(scale)
     with tf.device(device):
@@ -58,13 +51,10 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
 def look_up(table: Sequence[Digit], u: tf.Tensor, draw_v: Callable[[], tf.Tensor]) -> tf.Tensor:
     """Returns `Digit.look_up` of every digit in a graph, all at once.
 
-    Their upper bits settle 96 words of 100; entries are searched for the others alone.
-
-    Args:
-        table: the digits, of at most two tables.
-        u: words in [0, 2^63), (digits, values).
-        draw_v: returns as many more, when the graph runs and some u is in a table. One of a million
-            words is with probability 2^-33, for tables of 1,000 entries.
+    Upper bits settle 96 words of 100; entries are searched for the others only. The table has at
+    most two kinds of digits, and u is in [0, 2^63), (digits, values). `draw_v` returns as many more
+    words, when the graph runs and some u is in a table: one of a million words is with probability
+    2^-33, for tables of 1,000 entries.
     """
     joint = _Joint.of(table)
     first = tf.gather(

@@ -14,9 +14,9 @@ _LARGEST = 64
 
 
 def kept_on_graph(name: str) -> dict[Any, Any]:
-    """Returns the dictionary of that name which the present graph has, and no inner one.
+    """Returns the dictionary of that name of the present graph; inner graphs have others.
 
-    It is an attribute of the graph, since inner graphs inherit the collections of outer ones.
+    It is an attribute, since inner graphs inherit the collections of outer ones.
     """
     graph = tf.compat.v1.get_default_graph()
     found: dict[Any, Any] | None = getattr(graph, name, None)
@@ -62,11 +62,8 @@ def rows(tensor: tf.Tensor, wanted: slice, device: str) -> tf.Tensor:
 def constant(value: Any, device: str) -> Any:
     """Returns public integers on the device: one node of a graph for all that need them there.
 
-    TensorFlow makes a node for each operand that is no tensor; they were a third of a step's.
-
-    Args:
-        value: an array, or a number, of which the type is NumPy's.
-        device: where operations need it.
+    A number's type is NumPy's. TensorFlow would make a node for each operand that is no tensor,
+    which were a third of a step's.
     """
     array = np.asarray(value)
     if tf.executing_eagerly() or array.size > _LARGEST:

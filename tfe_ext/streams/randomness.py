@@ -53,12 +53,7 @@ TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
 
 
 class Stream:
-    """Uniform random tensors from one 256-bit key that lies on the device of each holder.
-
-    Args:
-        holders: names of the devices that hold the key, and that alone can expand the draws.
-        keystream_on: what computes ChaCha20 on a device; all give the same words.
-    """
+    """Uniform random tensors from one 256-bit key, which lies on the device of each holder."""
 
     def __init__(
         self, holders: Sequence[str], keystream_on: KeystreamOn = chacha.keystream_on
@@ -84,12 +79,8 @@ class Stream:
     def draw(self, shape: Sequence[int] | tf.TensorShape, dtype: tf.DType) -> "Draw":
         """Returns one uniform tensor over all values of the type, which any holder can expand.
 
-        Args:
-            shape: fully known; an empty tensor is allowed.
-            dtype: bool, int8, int16, int32 or int64.
-
-        Raises:
-            ArgumentError: the shape is not fully known or too large, or the type is another one.
+        Raises ArgumentError if the shape is not fully known or too large, or the type not in
+        `TYPES`.
         """
         dtype = tf.as_dtype(dtype)
         if dtype not in TYPES:
@@ -158,11 +149,7 @@ class Draw:
         self._dtype = dtype
 
     def on(self, holder: str) -> tf.Tensor:
-        """Returns the tensor expanded on this holder's device; every holder gets the same.
-
-        Raises:
-            ArgumentError: the device does not hold the key.
-        """
+        """Returns the tensor expanded on this holder's device; every holder gets the same."""
         holders = self._site.holders
         one_of(holders).check("holder", holder)
         with tf.device(holder):
@@ -186,10 +173,7 @@ class _Run:
         self._there: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def allot(self, words: int) -> tuple["_Site", int]:
-        """Returns a site, and where in it this many words begin that are the caller's alone.
-
-        They begin at an even place, so that those of 64 bits can be cut from pairs.
-        """
+        """Returns a site, and the even place in it where this many words of its own begin."""
         words += words % 2
         if self._site is None or words > len(self._free):
             size = max(words, min(self._drawn, _COMMON_SITE))
@@ -251,10 +235,7 @@ def _cut(
 
 
 def _variable(value: Any, name: str) -> tf.Variable:
-    """Returns a variable that no function being traced takes for its own.
-
-    TensorFlow traces a function whose first trace made variables a second time.
-    """
+    """Returns a variable that no function takes for its own: it would be traced a second time."""
     return tf.Variable(
         value, trainable=False, name=name, experimental_enable_variable_lifting=False
     )

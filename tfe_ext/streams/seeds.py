@@ -14,10 +14,7 @@ from tfe_ext.streams.uniform import bits_of, from_words
 def seeds_on(draw: Draw, sender: str, receivers: Sequence[str]) -> dict[str, tf.Tensor]:
     """Returns, by device, a fresh key (8,) that the sender draws and sends to each receiver.
 
-    Args:
-        draw: eight int32 values from the sender's private stream.
-        sender: device that drew the key.
-        receivers: devices that get it.
+    It is eight int32 values of the sender's private stream.
     """
     with tf.device(sender):
         seed = tf.bitcast(draw.on(sender), tf.uint32)

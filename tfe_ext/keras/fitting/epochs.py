@@ -25,13 +25,7 @@ _UNFIT: dict[type, str] = {
 class Epochs:
     """Which steps of a training make which epoch: as many as take a record once on average.
 
-    Attributes:
-        steps: of the whole training.
-        initial_step: number of steps made before.
-        sample_rate: of a step.
-
-    Raises:
-        ArgumentError: more steps were made than there are.
+    Of all steps the first `initial_step` were made before.
     """
 
     steps: int
@@ -60,14 +54,9 @@ class Epochs:
 
 @dataclass(frozen=True)
 class Validation:
-    """Counts of correct predictions at the ends of epochs.
+    """Counts of correct predictions at the ends of epochs, if there is a count.
 
-    Attributes:
-        count: of the records; None for no counts.
-        frequency: of epochs with a count, or their numbers, beginning with 1.
-
-    Raises:
-        ArgumentError: the frequency is neither.
+    The frequency is of epochs with a count, or their numbers, beginning with 1.
     """
 
     count: Count | None
@@ -97,19 +86,12 @@ class Fitting:
     record that is held out. At the end of a step: ``step``, the number of steps made, rounds,
     bytes, largest and padding.
 
-    Args:
-        model: that callbacks get; one that sets its `stop_training` ends the training.
-        epochs: to make.
-        callbacks: of Keras.
-        validation: what is counted.
+    A callback that sets the model's `stop_training` ends the training.
 
     Guarantees:
         A training that a callback ends early, after anything was opened of the model, is charged as
         it was planned, steps and counts, and so is one that an error ends: when it ended may tell
         something of the records, so that fewer steps do not cost less.
-
-    Raises:
-        ArgumentError: a callback that is none of Keras's, or would open the weights.
     """
 
     def __init__(
@@ -127,9 +109,7 @@ class Fitting:
     def run(self, training: Training, show: Callable[[int, int], None]) -> Any:
         """Makes the steps, and returns the `tf_keras.callbacks.History`.
 
-        Args:
-            training: that makes them.
-            show: called with the number of steps made, and of all.
+        `show` is called with the number of steps made, and of all.
         """
         calls, model = self._callbacks, self._model
         model.stop_training = False

@@ -15,19 +15,9 @@ from tfe_ext.ring.variables import ScalarVariables
 
 
 class Training:
-    """Private training of a model on the same records.
+    """Private training of a model on the same records, given as in `Sequential.fit`.
 
-    Args:
-        trainer: of the model.
-        chain: the model.
-        optimizer: how it is trained.
-        x: as in `Sequential.fit`.
-        y: likewise.
-        steps: number of all steps, over which the probability of an overflow is spread.
-        physical_rows: as in `Sequential.fit`.
-
-    Raises:
-        ArgumentError: records that do not fit, before anything is shared.
+    The probability of an overflow is spread over all steps.
     """
 
     def __init__(
@@ -50,10 +40,8 @@ class Training:
     def prepare(self, left: int) -> None:
         """Checks so many steps that are left, if settings have changed since the last one.
 
-        Raises:
-            ArgumentError: records or settings that do not fit, before anything is shared.
-            GradientError: so many steps might leave the range for which bounds are proven, or the
-                optimizer goes on from what this model has not.
+        Raises GradientError if the steps might leave the range for which bounds are proven, or the
+        optimizer goes on from what this model has not.
         """
         optimizer = self._optimizer
         optimizer.follow()
@@ -124,12 +112,7 @@ class Training:
         self._optimizer.charge(self._step, self._steps, times)
 
     def step(self, left: int) -> None:
-        """Makes one of so many steps that are left.
-
-        Raises:
-            ArgumentError: of `prepare`.
-            GradientError: likewise.
-        """
+        """Makes one of so many steps that are left; see `prepare` for errors."""
         self.prepare(left)
         self._public.assign(self._optimizer.account(self._step, self._steps))
         assert self._trainer.step is not None

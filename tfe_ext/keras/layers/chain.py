@@ -30,10 +30,7 @@ from tf_encrypted.keras.layers import AveragePooling2D, Conv2D, Dense, Flatten
 class Chain:
     """A model's network, with the kernel and bias of each layer, from input to output.
 
-    Attributes:
-        network: public facts.
-        variables: (kernel, bias), the kernel as the host has it, (in, out) or (height, width, in,
-            out); the bias may be None.
+    Kernels are as the host has them, (in, out) or (height, width, in, out); a bias may be None.
     """
 
     network: Network
@@ -62,18 +59,11 @@ class Chain:
 
 
 def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
-    """Returns what a model computes.
+    """Returns what a model of built layers computes.
 
     Gradients of models with convolutions, or of more than two layers, are guarded
-    (`extensions.network.guards`).
-
-    Args:
-        layers: that are built.
-        loss: of its training.
-
-    Raises:
-        ArgumentError: the loss does not take so many outputs, or a window does not fit its images.
-        UnsupportedLayerError: the layers cannot be trained in this order.
+    (`extensions.network.guards`). Raises UnsupportedLayerError if the layers cannot be trained in
+    this order.
     """
     building = _Building(_input(layers[0]) if layers else Sketch(1))
     for layer in layers:
@@ -102,7 +92,7 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
 
 @dataclass
 class _Building:
-    """A chain in the making.
+    """A chain in the making: its sketch, and the variables so far.
 
     Attributes:
         sketch: of the network.

@@ -33,11 +33,7 @@ SUPPORTED = (
 
 
 def check_layer(layer: Any) -> None:
-    """Checks that a private step can train the layer.
-
-    Raises:
-        UnsupportedLayerError: it cannot; the message names the layer.
-    """
+    """Checks that a private step can train the layer; raises UnsupportedLayerError otherwise."""
     if isinstance(layer, BatchNormalization):
         raise unsupported(
             layer,
@@ -71,11 +67,7 @@ def inner_of(layer: Any) -> list[Any]:
 
 
 def check_place(layer: Any, sizes: Sequence[int]) -> None:
-    """Checks that records of these sizes can come to the layer.
-
-    Raises:
-        UnsupportedLayerError: they cannot.
-    """
+    """Checks that records of these sizes can come to the layer."""
     if isinstance(layer, Dense) and len(sizes) > 1:
         raise unsupported(layer, "a Flatten must come before it, behind images")
     if isinstance(layer, IMAGES) and len(sizes) != 3:
@@ -90,11 +82,7 @@ def config_of(layers: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def layers_of(configs: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Returns new layers of such a configuration; Keras's input layer only says a shape.
-
-    Raises:
-        UnsupportedLayerError: a layer that has no private training.
-    """
+    """Returns new layers of such a configuration; Keras's input layer only says a shape."""
     kinds = {kind.__name__: kind for kind in _KINDS}
     shape: dict[str, Any] = {}
     layers = []
@@ -156,11 +144,7 @@ def _is_own(layer: Any, name: str) -> bool:
 
 
 def activation_of(layer: Any) -> PiecewiseLinear | None:
-    """Returns the function that is applied behind the layer's linear part, or None.
-
-    Raises:
-        UnsupportedLayerError: it has no piecewise-linear form here.
-    """
+    """Returns the piecewise-linear function behind the layer's linear part, or None."""
     if isinstance(layer, ReLU):
         return relu()
     if not isinstance(layer, TRAINED | Activation):

@@ -15,13 +15,10 @@ class Residual(Layer):
         layers: in order, of those that a private step can train; they return as many values as come
             here. Behind a layer with weights, the last one included, the sum needs an activation
             before the next such layer.
-        name: as in the host; likewise what follows.
+        kwargs: as in the host, such as the name.
 
     Cost:
         None beside that of its layers; where the way parts, the gradients of both are added.
-
-    Raises:
-        ArgumentError: no layers, or, once a model has it, such as return other values.
 
     Example:
         >>> branch = [Dense(16, activation="tanh"), Dense(16)]

@@ -25,10 +25,6 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
         x: features, (records, ...); the further axes are flattened.
         y: targets, (records, classes).
         max_feature_norm: bound of the Euclidean norm of a record's features.
-
-    Raises:
-        ArgumentError: no private tensors of the current protocol, other shapes, or a bound that is
-            not positive.
     """
     ring = current_protocol().ring
     shares = features, targets = share_of(ring, x, "x"), share_of(ring, y, "y")
@@ -38,16 +34,7 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
 
 
 def records_of(x: Any, y: Any, max_feature_norm: float) -> tuple[Replicated, Replicated]:
-    """Returns the shares of features and targets of which these are the two halves.
-
-    Args:
-        x: given as features.
-        y: given as targets.
-        max_feature_norm: for which the optimizer plans.
-
-    Raises:
-        ArgumentError: they are not, or may have longer rows.
-    """
+    """Returns the shares of the two halves that one call of `vouch_for` returned."""
     if not (isinstance(x, Half) and isinstance(y, Half) and x.fits(y)):
         given = (str(each) if isinstance(each, Half) else type(each).__name__ for each in (x, y))
         raise ArgumentError(

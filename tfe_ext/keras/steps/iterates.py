@@ -19,12 +19,9 @@ from tfe_ext.ring.variables import assign, from_summands, in_variables, present
 
 
 class Iterates(Store):
-    """Shares on the servers, which a graph reads and writes whenever it runs.
+    """Shares beside a model on the servers, which a graph reads and writes whenever it runs.
 
-    Args:
-        ring: that of the protocol.
-        chain: the model.
-        before: those of the same variables, whose shares are these.
+    Those of `before` are these, if they are of the same variables.
     """
 
     def __init__(self, ring: ABY3Ring, chain: Chain, before: "Iterates | None" = None) -> None:
@@ -60,11 +57,9 @@ class Iterates(Store):
         ]
 
     def write(self, changed: Mapping[str, Sums]) -> None:
-        """Stores shares on their servers.
+        """Stores shares on their servers; one round for all that are not replicated yet.
 
-        Cost:
-            One round for all shares that are not replicated yet. The velocity is what the model
-            was, less what it is, both as they are stored.
+        The velocity is what the model was, less what it is, both as they are stored.
         """
         model = self._chain.held
         before = [*map(present, model)]
@@ -99,11 +94,7 @@ class Iterates(Store):
         }
 
     def restore(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Puts what `shares` returned for all servers, and nothing else, in their place.
-
-        Raises:
-            ArgumentError: they are of another model.
-        """
+        """Puts what `shares` returned for all servers, and nothing else, in their place."""
         self._kept.clear()
         for name in (VELOCITY, FIRST, SECOND, TOTAL):
             if not any(key.startswith(f"{name}_") for own in parts for key in own):

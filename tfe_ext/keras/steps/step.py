@@ -29,11 +29,7 @@ def matrices(ring: ABY3Ring, chain: Chain, shares: Iterable[Share]) -> Parameter
 
 
 def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
-    """Returns the logits of rows (rows, features).
-
-    Raises:
-        ArgumentError: another number of features.
-    """
+    """Returns the logits of rows (rows, features)."""
     features = chain.network.widths[0]
     if x.shape[1:] != (features,):
         raise ArgumentError("x", x.shape, f"(rows, {features})", code="shape")
@@ -46,13 +42,7 @@ def store(
 ) -> list[Replicated]:
     """Stores the shares, every part on its server; returns what is stored.
 
-    Args:
-        ring: that of the protocol.
-        variables: as `tfe_ext.ring.variables` has them.
-        shares: one for each.
-
-    Cost:
-        One round for all shares that are not replicated yet.
+    One round for all shares that are not replicated yet.
     """
     replicated = ring.replicate(shares)
     for variable, share in zip(variables, replicated, strict=True):

@@ -13,12 +13,7 @@ from tfe_ext.players.records.desk import ASK, TAKE
 
 
 class FarOwner:
-    """An owner, as a client knows it.
-
-    Args:
-        name: of its player.
-        device: of that.
-    """
+    """An owner, as a client knows it: the name of its player, and that one's device."""
 
     def __init__(self, name: str, device: str) -> None:
         self.name = name
@@ -27,17 +22,11 @@ class FarOwner:
     def ask(self, what: str, arrays: Sequence[Any] = (), **fields: Any) -> Mapping[str, Any]:
         """Returns the owner's answer, see `tfe_ext.players.records.desk.Desk.answer`.
 
-        Args:
-            what: is asked.
-            arrays: tensors that go with it; those on the owner's device stay there.
-            fields: the rest.
+        Arrays that go with the request stay on the owner's device if they are there. The owner's
+        own output has the reason of a refusal, which is an ArgumentError here.
 
         Cost:
             A request and its answer; no word between servers.
-
-        Raises:
-            ArgumentError: the owner refuses, for a reason that its own output has, or it has no
-                records.
         """
         message = canonical({"ask": what, **fields})
         with tf.device(self.device):
@@ -63,10 +52,9 @@ class FarOwner:
 
 
 def ask_all(owners: Sequence[FarOwner], what: str, **fields: Any) -> list[Mapping[str, Any]]:
-    """Returns the answers of all owners, who work at once; each hears its rank.
+    """Returns the answers of all owners, who work at once; each hears its rank to prepare.
 
-    Raises:
-        ArgumentError: of the first that refuses, once all have answered.
+    The first refusal is raised once all have answered.
     """
 
     def ask(rank: int) -> Mapping[str, Any]:

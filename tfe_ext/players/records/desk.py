@@ -24,8 +24,7 @@ _kept: list[Callable[..., Any]] = []
 class Desk:
     """A player's answers to one client after the other: it keeps shares, and has no records.
 
-    Args:
-        tell: called with what its operator should know, which the client does not hear.
+    `tell` is called with what its operator should know, which the client does not hear.
 
     Guarantees:
         An answer holds what is public, and whether something is refused, with the name of the rule
@@ -41,12 +40,10 @@ class Desk:
         self._one_at_a_time = threading.Lock()
 
     def answer(self, message: bytes, arrays: Sequence[Integers] = ()) -> bytes:
-        """Returns the answer to a request.
+        """Returns the answer to a request: JSON, and arrays that come with it.
 
-        Args:
-            message: JSON with "ask": what a `Shelf` is asked, with "keeper" and, as JSON, "fields";
-                or what `answer_of` knows, with its arguments.
-            arrays: that come with it.
+        "ask" is what a `Shelf` is asked, with "keeper" and, as JSON, "fields"; or what `answer_of`
+        knows, with its arguments.
         """
         what: Any = None
         with self._one_at_a_time:

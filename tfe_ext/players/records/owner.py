@@ -56,10 +56,6 @@ class _Counting(ClearHost):
 class Owner(Desk):
     """An owner's answers to one client after the other, each of which directs a run.
 
-    Args:
-        held: its records.
-        tell: called with what its operator should know, which the client does not hear.
-
     Guarantees:
         An answer holds what is public: settings, sizes, and whether something is refused, with the
         name of the rule and no value. Records, and shares that were kept, leave by `array` alone,
@@ -89,11 +85,9 @@ class Owner(Desk):
     def answer_of(self, what: str, asked: dict[str, Any]) -> Mapping[str, Any]:
         """Returns the answer to what is asked of the records.
 
-        Args:
-            what: "state" (what is public of the records), "prepare" (for the run that "run" names,
-                with "config" and "rank"), "reserve", "spend" or "free" (the run in the ledger), or
-                "learn" (a local model).
-            asked: the rest.
+        That is "state" (what is public of them), "prepare" (for the run that "run" names, with
+        "config" and "rank"), "reserve", "spend" or "free" (the run in the ledger), or "learn" (a
+        local model).
         """
         if what not in ("state", "prepare") and asked.pop("run") != self._run:
             raise earlier_run()
@@ -102,9 +96,8 @@ class Owner(Desk):
     def array(self, name: bytes) -> Integers:
         """Returns an array that was prepared or learnt, or kept; of no words if there is none.
 
-        Args:
-            name: of "train_features", "train_labels", "train_empty", "held_out_features",
-                "held_out_labels", "local_0" and so on, or one of `Shelf.arrays`.
+        Names are "train_features", "train_labels", "train_empty", "held_out_features",
+        "held_out_labels", "local_0" and so on, or of `Shelf.arrays`.
         """
         own = self._arrays.get(name.decode())
         return super().array(name) if own is None else own

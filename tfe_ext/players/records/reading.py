@@ -40,15 +40,7 @@ class Own:
     budget: Path | None = None
 
     def of(self, player: str | None) -> dict[str, Held]:
-        """Returns the records of the players that start here, by name, read and checked.
-
-        Args:
-            player: the one that starts; None: all do.
-
-        Raises:
-            ArgumentError: no file of the kind, records that do not fit, one ledger for several
-                players, or a player that owns none.
-        """
+        """Returns the records of the player that starts here, or of all, by name, checked."""
         if player is not None and player not in SERVERS:
             given, rule = str(self.records), f"with {{player={player}}}"
             advice = f"Only {', '.join(SERVERS)} have owners."

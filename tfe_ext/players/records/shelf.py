@@ -40,11 +40,7 @@ def put(folder: Path, rank: int, facts: Mapping[str, Any], arrays: Mapping[str, 
 
 
 def get(folder: Path, rank: int) -> dict[str, Any]:
-    """Returns all that `put` wrote but the rank, which files of earlier versions do not have.
-
-    Raises:
-        ArgumentError: the file cannot be read, or is another server's.
-    """
+    """Returns all that `put` wrote but the rank, which files of earlier versions do not have."""
     path = path_of(folder, rank)
     try:
         found = read_npz(path)
@@ -61,8 +57,7 @@ def get(folder: Path, rank: int) -> dict[str, Any]:
 class Shelf:
     """The shares that one owner keeps of one run, as `PartyCheckpoints` and `write_shares` do.
 
-    Attributes:
-        arrays: what the run resumes from, or a model is restored from, by `full_names`.
+    What the run resumes from, or a model is restored from, is in `arrays` by `full_names`.
     """
 
     def __init__(self) -> None:
@@ -73,16 +68,10 @@ class Shelf:
     def answer(
         self, what: str, keeper: str, fields: dict[str, Any], arrays: Sequence[Integers]
     ) -> Any:
-        """Returns the answer to a request, for JSON.
+        """Returns the answer to one of the requests `ON_THE_SHELF`, for JSON.
 
-        Args:
-            what: one of `ON_THE_SHELF`.
-            keeper: a word by which the client of a run is known.
-            fields: the rest of the request; "arrays" has the names of the arrays by kind.
-            arrays: that came with it.
-
-        Raises:
-            PeaError: of `PartyCheckpoints`, or another client has come since.
+        The client of a run is known by `keeper`. "arrays" of the fields has the names, by kind, of
+        the arrays that came with the request. Another client that has come since is refused.
         """
         words, kinds = iter(arrays), fields.pop("arrays").items()
         fields |= {kind: {name: next(words) for name in names} for kind, names in kinds}

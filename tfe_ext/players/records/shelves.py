@@ -33,9 +33,6 @@ _Parts = Sequence[Mapping[str, Any]]
 class Shelves:
     """The players' shelves, as the program that directs a run sees them.
 
-    Args:
-        owners: the servers' players.
-
     Guarantees:
         What is kept goes from a player's device to its own files, and back: it never comes here.
 
@@ -50,12 +47,7 @@ class Shelves:
     def checkpoints(
         self, options: CheckpointOptions, settings: Mapping[str, Any]
     ) -> list[PartyCheckpoints]:
-        """Returns every server's checkpoints.
-
-        Args:
-            options: what the user asks for; the folder is one at each player.
-            settings: further arguments of `PartyCheckpoints`.
-        """
+        """Returns every server's checkpoints, whose folder is one at each player."""
 
         def begin(rank: int, shelf: _Shelf) -> PartyCheckpoints:
             return _FarCheckpoints(shelf, options, rank, **settings)
@@ -70,7 +62,7 @@ class Shelves:
         at_once(lambda shelf: shelf.ask("vacant", asked), self._shelves)
 
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
-        """Every server's share is in its player's folder, as `write_shares` writes it."""
+        """Writes every server's share in its player's folder, as `write_shares` does."""
         names = ("rank", "save", "entry", "run", "release")
 
         def save(shelf: _Shelf, own: SharedModel) -> None:
@@ -134,12 +126,7 @@ def shelves_on(devices: Sequence[str]) -> Shelves | OwnFiles:
 
 
 class _Shelf:
-    """A player's `Shelf`, from afar.
-
-    Args:
-        owner: the player.
-        keeper: a word by which it knows this program.
-    """
+    """A player's `Shelf` from afar; the keeper is a word by which it knows this program."""
 
     def __init__(self, owner: FarOwner, keeper: str) -> None:
         self._owner, self._keeper = owner, keeper

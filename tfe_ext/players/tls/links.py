@@ -43,13 +43,9 @@ class Links:
         here: the loopback address of this host's ends.
 
     Guarantees:
-        Whoever is no server or client of the federation gets no further than one handshake at
-        the open port, which is on all interfaces of this host (`Lobby` bounds what they cost).
-        Links are dialled only to members with the certificates that the federation has.
-
-    Raises:
-        ArgumentError: this host is no server or client, players have no members, or a port is in
-            use.
+        Whoever is no server or client of the federation gets no further than one handshake at the
+        open port, which is on all interfaces of this host (`Lobby` bounds what they cost). Links
+        are dialled only to members with the certificates that the federation has.
     """
 
     def __init__(
@@ -113,7 +109,7 @@ class Links:
 
     @contextmanager
     def _ending(self, *connections: socket.socket) -> Iterator[None]:
-        """Lets connections end with this, or with the block."""
+        """Closes the connections when the links end, until the block ends."""
         with self._change:
             self._open.update(connections)
         try:

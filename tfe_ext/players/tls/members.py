@@ -9,11 +9,7 @@ ROLES = ("server", "client")
 
 
 def members_of(local: Local, players: Mapping[str, str]) -> dict[str, Member]:
-    """Returns the member that each player is.
-
-    Raises:
-        ArgumentError: this host is no server or client, or a player is no server.
-    """
+    """Returns the server of the federation that each player is; this host is one or a client."""
     if local.member.role not in ROLES:
         raise ArgumentError("key", local.member.name, "the key of a server or client")
     servers = {one.name: one for one in local.federation.members if one.role == "server"}

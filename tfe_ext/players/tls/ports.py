@@ -16,18 +16,15 @@ Guest = TypeVar("Guest")
 
 
 def begin(work: Callable[[Guest], None], argument: Guest) -> None:
-    """Work has a thread of its own, which ends with the process."""
+    """Starts work in a thread of its own, which ends with the process."""
     threading.Thread(target=work, args=(argument,), daemon=True).start()
 
 
 class Port(Lobby[Guest], Generic[Guest]):
     """A port: what comes there is received, and then kept, each in a thread of its own.
 
-    Args:
-        listener: of the port.
-        receive: returns what a connection has become.
-        keep: takes that over.
-        tell: called with why a connection came to nothing.
+    `receive` returns what a connection has become, and `keep` takes that over; `tell` is called
+    with why a connection came to nothing.
     """
 
     def __init__(
@@ -81,7 +78,7 @@ class Way(Lobby[socket.socket]):
         self.wanting.put(guest)
 
     def close(self, guest: socket.socket) -> None:
-        """It is closed."""
+        """Closes it."""
         guest.close()
 
     def __exit__(self, *details: object) -> None:

@@ -12,12 +12,9 @@ _WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def hand_on(one: socket.socket, other: socket.socket) -> None:
-    """Hands on until an end is closed or lost, and then closes both.
+    """Hands on until an end is closed or lost, and then closes both; 256 kB of memory.
 
     One thread does it, since two must not use a connection of TLS at once.
-
-    Cost:
-        256 kB of memory, and no message of its own.
     """
     waiting = {one: b"", other: b""}
     with one, other, suppress(OSError):

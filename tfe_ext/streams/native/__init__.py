@@ -1,8 +1,8 @@
 """ChaCha20 as one compiled TensorFlow operation, built on this machine when it is first asked for.
 
-The library is kept in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``), under a name
-made of TensorFlow's version, the platform, the compiler's flags and the source. The compiler is
-``CXX``, or else the first of c++, g++ and clang++ that is found.
+The library is in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``), named after
+TensorFlow's version, the platform, the compiler's flags and the source. The compiler is ``CXX``, or
+else the first of c++, g++ and clang++.
 """
 
 import functools
@@ -34,8 +34,7 @@ class NativeError(PeaError, RuntimeError):
 def keystream_on(device: str) -> Keystream:
     """Returns what computes the words of `chacha.keystream_on` by the compiled operation.
 
-    Raises:
-        NativeError: there is no compiler, it fails, or TensorFlow refuses what it built.
+    Raises NativeError if there is no compiler, it fails, or TensorFlow refuses what it built.
     """
     module = load()
 
@@ -48,11 +47,7 @@ def keystream_on(device: str) -> Keystream:
 
 @functools.cache
 def load() -> Any:
-    """Returns the module of the operation, which this process knows from now on.
-
-    Raises:
-        NativeError: as in `keystream_on`.
-    """
+    """Returns the module of the operation; raises NativeError as `keystream_on` does."""
     library = _library()
     if not library.exists():
         _build(library)
