@@ -9,22 +9,18 @@
 `tokens` makes integers of texts. Its ``train=`` is what a client does, a function of model, records
 and `ClientRound`; its ``server_optimizer=`` (`FedAvgM`, `FedAdam`, `FedYogi`, `FedAdagrad`) is what
 the server makes of the mean; ``fit(callbacks=[CSVWriter(file), TensorBoardWriter(folder)])`` tells
-of every round. A `Mechanism` transforms updates on clients and their mean on the server, and keeps
-the ledger: `LocalDP`, `SignDS`, `CentralDP` and `DistributedDP` protect clients or updates,
-`RecordDP` single records. `leakage` rebuilds records from what a coalition saw. The command `pea
-fl` runs experiments from the shell.
-
-**Errors** are `PeaError`s: `ArgumentError` says what does not go together before anything is sent,
-`RoundError` that a round failed, and a client's training raises `UpdateError` to withdraw from one.
+of every round. A mechanism changes updates on clients and their mean on the server, and keeps the
+ledger: `LocalDP`, `SignDS`, `CentralDP` and `DistributedDP` protect clients or updates, `RecordDP`
+single records. `fl.leakage` rebuilds records from what a coalition saw. The command `pea fl` runs
+experiments from the shell.
 
 **Aggregators**: in `PlainAggregator` the server reads every update; `MaskedAggregator` hides all of
 them from it, for many clients on a `SparseGraph`; in `PaillierAggregator` it adds ciphertexts; with
-`ChainAggregator` clients hand on a masked sum, to those in lists such as `neighbours` makes, also
-without a server. `FixedPoint` says how updates become integers. ``leaks_to(Coalition(...),
-outcome)`` says who learns what.
+`ChainAggregator` clients hand on a masked sum, also without a server. `FixedPoint` says how updates
+become integers. ``leaks_to(Coalition(...), outcome)`` says who learns what.
 
-`fl.protocols` has what an aggregator of one's own is made of, `fl.simulation` networks, drop-outs
-and times by formula.
+`fl.protocols` has what an aggregator, a mechanism or a server optimizer of your own is made of, and
+the errors; `fl.simulation` has networks, drop-outs, lists of neighbours and times by formula.
 """
 
 import os
@@ -37,11 +33,12 @@ _found = [*(_spec.submodule_search_locations or [str(_spec.origin)])] if _spec e
 if os.path.realpath(_found[0]) != os.path.realpath(_ours):  # a folder or file of the user's
     raise ImportError(f"{_found[0]} hides PEA's package extensions: rename it.", path=_found[0])
 
-from extensions.errors import MissingExtraError  # noqa: E402
 from extensions.lazy_names import lazy_names  # noqa: E402
 
 
 def _check_installed() -> None:
+    from extensions.errors import MissingExtraError
+
     for package in ("torch", "gmpy2"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "fl")
@@ -49,20 +46,8 @@ def _check_installed() -> None:
 
 if TYPE_CHECKING:
     from extensions import __version__ as __version__
-    from extensions.errors import ArgumentError as ArgumentError
-    from extensions.errors import CiphertextError as CiphertextError
-    from extensions.errors import MessageError as MessageError
-    from extensions.errors import MissingExtraError as MissingExtraError
-    from extensions.errors import PeaError as PeaError
-    from extensions.errors import RoundError as RoundError
     from extensions.errors import UpdateError as UpdateError
-    from extensions.errors import WorkerLostError as WorkerLostError
-    from fl import leakage as leakage
-    from fl import paillier as paillier
-    from fl import protocols as protocols
-    from fl import simulation as simulation
     from fl.chain import ChainAggregator as ChainAggregator
-    from fl.chain import neighbours as neighbours
     from fl.clients import ClientRound as ClientRound
     from fl.masked import MaskedAggregator as MaskedAggregator
     from fl.masked import SparseGraph as SparseGraph
@@ -71,9 +56,7 @@ if TYPE_CHECKING:
     from fl.privacy.adaptive_clipping import AdaptiveClipping as AdaptiveClipping
     from fl.privacy.central_dp import CentralDP as CentralDP
     from fl.privacy.distributed_dp import DistributedDP as DistributedDP
-    from fl.privacy.ledgers import ClientLedgers as ClientLedgers
     from fl.privacy.local_dp import LocalDP as LocalDP
-    from fl.privacy.mechanism import Mechanism as Mechanism
     from fl.privacy.record_dp import RecordDP as RecordDP
     from fl.privacy.signds import SignDS as SignDS
     from fl.round.quantization import FixedPoint as FixedPoint
@@ -82,30 +65,17 @@ if TYPE_CHECKING:
     from fl.training.callbacks.table import CSVWriter as CSVWriter
     from fl.training.callbacks.tensorboard import TensorBoardWriter as TensorBoardWriter
     from fl.training.federated import FederatedAveraging as FederatedAveraging
-    from fl.training.history import History as History
-    from fl.training.history import RoundReport as RoundReport
     from fl.training.optimizers import FedAdagrad as FedAdagrad
     from fl.training.optimizers import FedAdam as FedAdam
     from fl.training.optimizers import FedAvgM as FedAvgM
     from fl.training.optimizers import FedYogi as FedYogi
-    from fl.training.optimizers import ServerOptimizer as ServerOptimizer
     from fl.training.records.partitions import partition as partition
     from fl.training.records.texts import tokens as tokens
 else:
     _MODULES = {
         "extensions": ("__version__",),
-        "extensions.errors": (
-            "ArgumentError",
-            "CiphertextError",
-            "MessageError",
-            "MissingExtraError",
-            "PeaError",
-            "RoundError",
-            "UpdateError",
-            "WorkerLostError",
-        ),
-        "fl": ("leakage", "paillier", "protocols", "simulation"),
-        "fl.chain": ("ChainAggregator", "neighbours"),
+        "extensions.errors": ("UpdateError",),
+        "fl.chain": ("ChainAggregator",),
         "fl.clients": ("ClientRound",),
         "fl.masked": ("MaskedAggregator", "SparseGraph"),
         "fl.paillier": ("PaillierAggregator",),
@@ -113,9 +83,7 @@ else:
         "fl.privacy.adaptive_clipping": ("AdaptiveClipping",),
         "fl.privacy.central_dp": ("CentralDP",),
         "fl.privacy.distributed_dp": ("DistributedDP",),
-        "fl.privacy.ledgers": ("ClientLedgers",),
         "fl.privacy.local_dp": ("LocalDP",),
-        "fl.privacy.mechanism": ("Mechanism",),
         "fl.privacy.record_dp": ("RecordDP",),
         "fl.privacy.signds": ("SignDS",),
         "fl.round.quantization": ("FixedPoint",),
@@ -124,15 +92,17 @@ else:
         "fl.training.callbacks.table": ("CSVWriter",),
         "fl.training.callbacks.tensorboard": ("TensorBoardWriter",),
         "fl.training.federated": ("FederatedAveraging",),
-        "fl.training.history": ("History", "RoundReport"),
-        "fl.training.optimizers": (
-            "FedAdagrad",
-            "FedAdam",
-            "FedAvgM",
-            "FedYogi",
-            "ServerOptimizer",
-        ),
+        "fl.training.optimizers": ("FedAdagrad", "FedAdam", "FedAvgM", "FedYogi"),
         "fl.training.records.partitions": ("partition",),
         "fl.training.records.texts": ("tokens",),
     }
-    __getattr__, __dir__ = lazy_names(__name__, _MODULES, _check_installed)
+    _named, __dir__ = lazy_names(__name__, _MODULES, _check_installed)
+
+    def __getattr__(name: str) -> object:
+        try:
+            return _named(name)
+        except AttributeError as error:
+            for place in () if name.startswith("_") else ("protocols", "simulation"):
+                if name in _named(place).__all__:
+                    raise AttributeError(f"fl.{name} is fl.{place}.{name}") from error
+            raise

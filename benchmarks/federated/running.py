@@ -13,6 +13,7 @@ import fl
 from benchmarks.federated.pool import side_by_side
 from benchmarks.federated.records import mnist
 from extensions.rules import Whole
+from fl.protocols import History, Mechanism
 
 DELTA = 1e-3
 FRACTION = 0.1
@@ -54,17 +55,17 @@ class Setting:
 
     clients: int
 
-    def mechanism(self) -> fl.Mechanism:
+    def mechanism(self) -> Mechanism:
         """Returns a new mechanism, whose noise is no seed's."""
-        return fl.Mechanism()
+        return Mechanism()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """One run: all rounds with their accuracies, and the mechanism with its ledger."""
 
-    history: fl.History
-    mechanism: fl.Mechanism
+    history: History
+    mechanism: Mechanism
 
     @property
     def accuracies(self) -> list[float]:

@@ -75,7 +75,7 @@ class ChainAggregator(Aggregator):
         edges: number of edge nodes, which merge the sums of their chains so that the server sees
             the totals alone. None: the server merges, and sees the sum of every chain.
         neighbours: from a client to the clients that it can reach; all unless given.
-            `fl.neighbours` makes such lists.
+            `fl.simulation.neighbours` makes such lists.
         time_limit: seconds after which a holder returns the token. The published rule for so many
             to take part is `fl.simulation.latency.time_limit`.
         led_by: who draws masks and follows tokens: "server", or "client", one of those in a round.

@@ -124,8 +124,8 @@ class RunSettings:
     def __post_init__(self) -> None:
         for name, kind, such in (
             ("aggregator", Aggregator, "MaskedAggregator"),
-            ("mechanism", Mechanism, "Mechanism"),
-            ("server_optimizer", ServerOptimizer, "ServerOptimizer"),
+            ("mechanism", Mechanism, "CentralDP"),
+            ("server_optimizer", ServerOptimizer, "FedAdam"),
         ):
             if not isinstance(value := getattr(self, name), kind):
                 rule = f"an object such as fl.{such}()"

@@ -26,7 +26,7 @@ from benchmarks.federated.leakage.attacked import (
 from benchmarks.federated.leakage.images import cifar100, digits
 from fl import paillier
 from fl.leakage import attack, ciphertexts, deep_leakage, rest_of_mean, running_sums, vectors_sent
-from fl.protocols import SERVER, Aggregate, Message, Outcome, Transcript, Value, Vector
+from fl.protocols import SERVER, Aggregate, Mechanism, Message, Outcome, Transcript, Value, Vector
 from fl.training.weights import get_weights
 from tests.helpers.refused import refused
 
@@ -86,7 +86,7 @@ def test_record_is_rebuilt_where_the_update_is_known_and_as_it_was_trained(schem
 
 
 def test_central_noise_does_not_hide_an_update_from_the_server():
-    def noise() -> fl.Mechanism:
+    def noise() -> Mechanism:
         return fl.CentralDP(noise_multiplier=10.0, clip=10.0, min_clients=CLIENTS)
 
     scheme = Scheme(name="CentralDP", mechanism=noise, views={})

@@ -11,7 +11,7 @@ from fl.chain.led import leader_of
 from fl.leakage import running_sums
 from fl.protocols import SERVER, Message, Round, Vector, aggregate
 from fl.round.latency import time_limit
-from fl.simulation import DropOut, InProcessTransport, Link, Network
+from fl.simulation import DropOut, InProcessTransport, Link, Network, neighbours
 from tests.fl.training.test_federated import small
 from tests.helpers.refused import refused
 
@@ -197,21 +197,21 @@ def test_edge_nodes_and_unknown_leaders_are_refused():
 
 def test_lists_of_flooding_cells_and_peers():
     line = {k: [j for j in (k - 1, k + 1) if 0 <= j < 6] for k in range(6)}
-    assert fl.neighbours.flooded(line, 1)(2) == {1, 3}
-    assert fl.neighbours.flooded(line, 2)(2) == {0, 1, 3, 4}
-    assert fl.neighbours.flooded(line, 9)(0) == {1, 2, 3, 4, 5}
-    assert fl.neighbours.of_neighbours(line)(5) == {3, 4}
+    assert neighbours.flooded(line, 1)(2) == {1, 3}
+    assert neighbours.flooded(line, 2)(2) == {0, 1, 3, 4}
+    assert neighbours.flooded(line, 9)(0) == {1, 2, 3, 4, 5}
+    assert neighbours.of_neighbours(line)(5) == {3, 4}
     places = {k: (float(k * k), 0.0) for k in range(5)}
-    assert fl.neighbours.nearest(places, 2)(3) == [2, 4]
-    assert fl.neighbours.nearest({0: (0, 0), 1: (1, 0), 2: (-1, 0)}, 1)(0) == [1]
+    assert neighbours.nearest(places, 2)(3) == [2, 4]
+    assert neighbours.nearest({0: (0, 0), 1: (1, 0), 2: (-1, 0)}, 1)(0) == [1]
 
 
 @pytest.mark.parametrize(
     ("make", "argument", "value", "code"),
     [
-        (lambda: fl.neighbours.flooded({0: [1], 1: [0]}, 0), "hops", 0, "range"),
-        (lambda: fl.neighbours.flooded({0: [7]}, 1), "links", [7], "value"),
-        (lambda: fl.neighbours.nearest({0: (0, 0), 1: (1, 1)}, 2), "number", 2, "range"),
+        (lambda: neighbours.flooded({0: [1], 1: [0]}, 0), "hops", 0, "range"),
+        (lambda: neighbours.flooded({0: [7]}, 1), "links", [7], "value"),
+        (lambda: neighbours.nearest({0: (0, 0), 1: (1, 1)}, 2), "number", 2, "range"),
     ],
 )
 def test_lists_that_name_nobody_are_refused(make, argument, value, code):
@@ -222,7 +222,7 @@ def test_lists_that_name_nobody_are_refused(make, argument, value, code):
 def test_chain_on_a_line_reaches_the_clients_on_one_side():
     line = {k: [j for j in (k - 1, k + 1) if 0 <= j < CLIENTS] for k in range(CLIENTS)}
     given = updates()
-    ours = fl.ChainAggregator(neighbours=fl.neighbours.flooded(line, 1))
+    ours = fl.ChainAggregator(neighbours=neighbours.flooded(line, 1))
     for _ in range(10):
         outcome = aggregate(ours, given)
         first, *_ = [e.message.receiver for e in outcome.transcript if e.message.kind == "token"]

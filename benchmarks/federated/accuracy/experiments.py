@@ -13,6 +13,7 @@ from benchmarks.federated.accuracy.li2021 import PublishedLaplace
 from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
+from fl.protocols import History, Mechanism
 
 CLIENTS = 100
 CLIENT_FRACTION = 0.1
@@ -80,7 +81,7 @@ class Experiment:
     kept: Path | None = None
     ends: float = math.inf
 
-    def lasts(self, history: fl.History) -> bool:
+    def lasts(self, history: History) -> bool:
         """Returns whether the run has rounds left, after those of the history."""
         done = len(history) >= self.size.rounds or time.time() >= self.ends
         reached = self.until is not None and history.rounds_to(self.until / 100) is not None
@@ -98,7 +99,7 @@ class Curve:
     """
 
     experiment: Experiment
-    history: fl.History
+    history: History
     epsilon: float
 
     @property
@@ -144,7 +145,7 @@ def run(experiment: Experiment) -> Curve:
     return Curve(experiment=experiment, history=whole.history, epsilon=epsilon)
 
 
-def _mechanism(experiment: Experiment, model: torch.nn.Module) -> fl.Mechanism:
+def _mechanism(experiment: Experiment, model: torch.nn.Module) -> Mechanism:
     one, method, size = experiment, experiment.method, experiment.size
     if method in AS_PUBLISHED:
         return PublishedLaplace(
@@ -155,7 +156,7 @@ def _mechanism(experiment: Experiment, model: torch.nn.Module) -> fl.Mechanism:
             seed=one.seed,
         )
     if method not in OF_UPDATE:
-        return fl.Mechanism()
+        return Mechanism()
     if one.exact_noise:
         return fl.LocalDP(epsilon=OF_UPDATE[method], clip=one.clip, noise="laplace")
     return QuickLocalDP(epsilon=OF_UPDATE[method], clip=one.clip, noise="laplace", seed=one.seed)

@@ -9,9 +9,8 @@ Source:
 import numpy as np
 from torch import nn
 
-import fl
 from extensions.rules import POSITIVE
-from fl.protocols import Round, Vector
+from fl.protocols import Mechanism, Round, Vector
 
 # Percent of the test records after rounds 1 to 50 of a chain: C = 0.1, B = 10, E = 5, learning rate
 # 0.01; the MLP has one hidden layer of 64 units.
@@ -61,7 +60,7 @@ TABLE_III = {
 """Rounds by target in percent, by model, partition and method: averages, in hundreds of rounds."""
 
 
-class PublishedLaplace(fl.Mechanism):
+class PublishedLaplace(Mechanism):
     """Laplace noise as the authors' code adds it: **no privacy**, and none is claimed here.
 
     Clients send weights. Those of each layer get noise of scale 2 m E / (T epsilon), where m is the

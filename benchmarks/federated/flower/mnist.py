@@ -28,6 +28,7 @@ from benchmarks.federated.flower.engine import FIRST, Loop, context, serve
 from benchmarks.federated.scale.large import deal_keys
 from benchmarks.instruments.flower import ROOT
 from fl.clients import training_seed
+from fl.protocols import History
 from fl.training.inputs import checked_records
 
 sys.path.insert(0, str(ROOT / "examples" / "flower" / "mnist"))
@@ -38,7 +39,7 @@ def ours(rounds: int) -> list[float]:
     """Returns the accuracies of the example's own clients, and of a server with its settings."""
     history: list[float] = []
 
-    def note(found: fl.History, model: torch.nn.Module) -> None:
+    def note(found: History, model: torch.nn.Module) -> None:
         history.append(100 * (found[-1].accuracy or 0.0))
 
     server = fl.flower.server_app(

@@ -36,6 +36,7 @@ from benchmarks.federated.flower.setting import (
     STEP,
     Setting,
 )
+from fl.protocols import History
 
 PART = "partition-id"
 """Name of a client's number in the configuration of its node."""
@@ -104,7 +105,7 @@ def _settings(setting: Setting) -> dict[str, Any]:
 
 
 def _ours_server(setting: Setting, course: Course) -> ServerApp:
-    def note(history: fl.History, model: nn.Module) -> None:
+    def note(history: History, model: nn.Module) -> None:
         course.end(list(history[-1].included))
         course.model = torch.cat([p.detach().reshape(-1) for p in model.parameters()]).numpy()
 

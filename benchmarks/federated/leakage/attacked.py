@@ -16,7 +16,7 @@ from fl.leakage import (
     running_sums,
     vectors_sent,
 )
-from fl.protocols import Aggregator, Vector
+from fl.protocols import Aggregator, Mechanism, Vector
 from fl.training.weights import get_weights
 
 LR = 1.0
@@ -44,7 +44,7 @@ class Scheme:
     name: str
     views: Mapping[str, Who]
     aggregator: Callable[[], Aggregator] = fl.PlainAggregator
-    mechanism: Callable[[], fl.Mechanism] | None = None
+    mechanism: Callable[[], Mechanism] | None = None
     place: int = ATTACKED
 
 
@@ -113,7 +113,7 @@ def attacked_round(scheme: Scheme, images: Images, record: int) -> fl.FederatedA
             model=images.model(),
             clients=clients,
             aggregator=scheme.aggregator(),
-            mechanism=fl.Mechanism() if scheme.mechanism is None else scheme.mechanism(),
+            mechanism=Mechanism() if scheme.mechanism is None else scheme.mechanism(),
             client_fraction=1.0,
             local_epochs=1,
             batch_size=None,

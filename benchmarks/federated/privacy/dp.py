@@ -28,6 +28,7 @@ from extensions.options import Option
 from extensions.privacy.accounting import epsilon
 from extensions.rules import Whole, one_of
 from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
+from fl.protocols import Mechanism
 
 EPSILONS = (0.1, 0.2, 0.5, 0.9, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0, 10.0)
 
@@ -94,7 +95,7 @@ class Central(Setting):
     clip: float
     adaptive: bool = False
 
-    def mechanism(self) -> fl.Mechanism:
+    def mechanism(self) -> Mechanism:
         """Returns a new mechanism."""
         adaptive = fl.AdaptiveClipping() if self.adaptive else None
         return fl.CentralDP(noise_multiplier=self.sigma, clip=self.clip, adaptive=adaptive)

@@ -8,7 +8,7 @@ import numpy as np
 import fl
 from benchmarks.federated.running import DELTA, Setting
 from fl.privacy.clipping import norm_of
-from fl.protocols import Round, Vector
+from fl.protocols import Mechanism, Round, Vector
 
 
 class QuickLocalDP(fl.LocalDP):
@@ -50,6 +50,6 @@ class Local(Setting):
     epsilon: float
     clip: float
 
-    def mechanism(self) -> fl.Mechanism:
+    def mechanism(self) -> Mechanism:
         """Returns a new mechanism."""
         return QuickLocalDP(epsilon=self.epsilon, delta=DELTA, clip=self.clip)

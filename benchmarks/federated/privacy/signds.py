@@ -26,7 +26,7 @@ from benchmarks.federated.running import MODELS, Run, Runs, Setting, Size
 from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
-from fl.protocols import Round, Vector
+from fl.protocols import Mechanism, Round, Vector
 
 USUAL = Size(model="mlp", rounds=40, epochs=1, batch_size=10, lr=0.1)
 CLIENTS = 100
@@ -62,12 +62,12 @@ class Sign(Setting):
             sign_dim_out=self.sign_dim_out,
         )
 
-    def mechanism(self) -> fl.Mechanism:
+    def mechanism(self) -> Mechanism:
         """Returns a new mechanism."""
         return self.signds() if self.private else TopSigns(self.signds())
 
 
-class TopSigns(fl.Mechanism):
+class TopSigns(Mechanism):
     """Sends as many dimensions as SignDS would, all of the top k: **nothing is private**."""
 
     exchange = "delta"

@@ -42,12 +42,7 @@ def main(
     All clients are real, with values and checks of their own, and made anew for every message, as
     by an engine that keeps no process; the server is a process of its own.
     """
-    setting = Setting(
-        clients=clients,
-        values=values,
-        corrupt=corrupt,
-        dropping=dropping,
-    )
+    setting = Setting(clients=clients, values=values, corrupt=corrupt, dropping=dropping)
     name = f"fl-budgets-{100 * corrupt:g}-{100 * dropping:g}"
     name += "" if clients == CLIENTS else f"-{clients}-clients"
     name += "" if values == VALUES else f"-{values}-values"

@@ -75,7 +75,7 @@ def main(
         neighbours, threshold = graph(count)
         rows.append(_row("ours", count, neighbours, threshold, ours(count, values), values))
         if flower_python is not None:
-            shares = min(count, neighbours + 1)
+            shares = min(count, (neighbours + 1) | 1)  # its rings are of odd numbers
             few = min(count, max(shares, flower_clients or count))
             found = flower(flower_python, few, values, shares, threshold)
             found["server"] *= count / few

@@ -17,7 +17,7 @@ from extensions.privacy.accounting import Ledger, epsilon
 from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
 from fl.privacy.clipping import clip_to_grid
 from fl.privacy.laplace import LAPLACE_TAIL, discrete_laplace
-from fl.protocols import Round
+from fl.protocols import ClientLedgers, Mechanism, Round
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import SIZE, linear, run_on_digits
 from tests.helpers.refused import refused
@@ -177,15 +177,15 @@ def test_ledger_of_each_client_composes_its_own_rounds():
     exact = gaussian_delta(four, analytic_noise(1.0, 1e-5) / 2)  # four rounds are one of half noise
     assert 0.99e-5 < exact <= 1e-5
     assert mechanism.ledger.get_epsilon(1e-5) == four < 4 * once
-    assert fl.ClientLedgers().get_epsilon(1e-5) == 0.0
-    again = fl.ClientLedgers.from_json(mechanism.ledger.to_json())
+    assert ClientLedgers().get_epsilon(1e-5) == 0.0
+    again = ClientLedgers.from_json(mechanism.ledger.to_json())
     assert [again.of(k).phases for k in (0, 1)] == [mechanism.ledger.of(k).phases for k in (0, 1)]
     for text, code, value in (
         *(("[]", "file", "[]"), ("{", "file", "{")),
         *(('{"a": {}}', "value", "{}"), ('{"0": {}}', "value", "{}")),
     ):
         with refused("text", code, value):
-            fl.ClientLedgers.from_json(text)
+            ClientLedgers.from_json(text)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_digits_are_learned_with_local_noise():
     assert run.history.accuracy > 0.4  # chance is 0.1; runs gave 0.69 to 0.77, sd 0.03
     noise = analytic_noise(50.0, 1e-3) / math.sqrt(3)
     assert 0.99e-3 < gaussian_delta(run.get_epsilon(1e-3), noise) <= 1e-3
-    assert run_on_digits(fl.Mechanism(), rounds=0).get_epsilon(1e-3) == math.inf
+    assert run_on_digits(Mechanism(), rounds=0).get_epsilon(1e-3) == math.inf
 
 
 # --- central differential privacy ---------------------------------------------------------------

@@ -9,7 +9,7 @@ from dp_accounting.pld import common, privacy_loss_distribution
 
 import fl
 from fl.privacy.pure import composed_epsilon
-from fl.protocols import Round
+from fl.protocols import ClientLedgers, Round
 
 
 def spent(epsilon: float, releases: int, bound: float) -> float:
@@ -67,16 +67,16 @@ def test_rounds_of_laplace_noise_and_of_signs_are_composed_so(mechanism):
     assert ledgers.of(1).get_epsilon(1e-5) == composed_epsilon(0.1, 100, 1e-5)
     assert ledgers.get_epsilon(1e-5) == composed_epsilon(0.1, 101, 1e-5)
     assert ledgers.get_epsilon(1e-5, "rdp") == pytest.approx(float(Fraction(101, 10)))
-    again = fl.ClientLedgers.from_json(ledgers.to_json())
+    again = ClientLedgers.from_json(ledgers.to_json())
     assert again.get_epsilon(1e-5) == ledgers.get_epsilon(1e-5)
 
 
 def test_ledger_with_anything_else_adds_epsilons():
-    ledger = fl.ClientLedgers().of(0)
+    ledger = ClientLedgers().of(0)
     for epsilon in (0.1, 0.1, 0.2):
         ledger.charge("update", epsilon=epsilon, delta=0.0)
     assert ledger.get_epsilon(1e-5) == pytest.approx(0.4)
-    other = fl.ClientLedgers().of(0)
+    other = ClientLedgers().of(0)
     for _ in range(2):
         other.charge("update", epsilon=0.1, delta=1e-6)
     assert other.get_epsilon(1e-5) == pytest.approx(0.2)

@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 
 import fl
 from extensions.errors import ArgumentError, CiphertextError, MessageError, RoundError, UpdateError
-from fl.protocols import Aggregator, Message, Round, Vector, aggregate
+from fl.protocols import Aggregator, Mechanism, Message, Round, Vector, aggregate
 from fl.training.history import RoundReport
 from tests.fl.remote.test_remote import AGGREGATORS, EVERYBODY, of
 from tests.helpers.federated.remote import TEST, Settings, mlp, remote, simulated, weights
@@ -140,7 +140,7 @@ def test_a_round_without_clients_fails_as_on_failure_says():
     assert here.failure
 
 
-class Breaks(fl.Mechanism):
+class Breaks(Mechanism):
     """An error in what a client makes of its update."""
 
     def __init__(self, name: str) -> None:

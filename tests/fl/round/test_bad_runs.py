@@ -9,7 +9,7 @@ from torch import nn
 
 import fl
 from extensions.errors import RoundError
-from fl.protocols import SERVER, Message, Output, Refusal, Round, Value, Vector
+from fl.protocols import SERVER, Mechanism, Message, Output, Refusal, Round, Value, Vector
 from fl.training.session import SessionClient
 from fl.training.weights import get_weights
 from tests.fl.training.test_bad_input import AGGREGATORS, every_aggregator
@@ -41,7 +41,7 @@ def run_of(**settings: object) -> fl.FederatedAveraging:
     return fl.FederatedAveraging(**given)  # type: ignore[arg-type]
 
 
-class Faulty(fl.Mechanism):
+class Faulty(Mechanism):
     """One client has another update than it trained; or the server another mean."""
 
     def __init__(self, fault: Callable[[Vector], Vector], *, of_mean: bool = False) -> None:

@@ -9,6 +9,7 @@ import torch
 
 import fl
 from extensions.errors import ArgumentError
+from fl.protocols import ServerOptimizer
 from fl.simulation import DropOut
 from fl.training.checkpoint import Checkpoint
 from fl.training.weights import get_weights
@@ -18,7 +19,7 @@ RNG = np.random.default_rng(0)
 CLIENTS = fl.partition((RNG.normal(size=(40, 8)), RNG.integers(0, 3, 40)), 4)
 SIZE = 27
 CLIP = 0.5
-OPTIMIZERS = {"adam": fl.FedAdam, "momentum": fl.FedAvgM, "average": fl.ServerOptimizer}
+OPTIMIZERS = {"adam": fl.FedAdam, "momentum": fl.FedAvgM, "average": ServerOptimizer}
 
 
 def run(optimizer: str = "adam", adaptive: bool = True, **more: object) -> fl.FederatedAveraging:

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 import fl
 from extensions.errors import ArgumentError, UpdateError
 from extensions.privacy.accounting import Ledger
+from fl.protocols import History, ServerOptimizer
 from fl.training.weights import get_weights, set_weights
 from tests.fl.training.test_federated import FEW, mlp, small
 from tests.helpers.refused import refused
@@ -153,7 +154,7 @@ def yogi(before: float, square: float, beta: float) -> float:
 @pytest.mark.parametrize(
     ("optimizer", "wanted"),
     [
-        (fl.ServerOptimizer(lr=0.5), 0.5 * (MEANS[0] + MEANS[1])),
+        (ServerOptimizer(lr=0.5), 0.5 * (MEANS[0] + MEANS[1])),
         (fl.FedAvgM(momentum=0.5), MEANS[0] + (MEANS[1] + 0.5 * MEANS[0])),
         (
             fl.FedAdam(lr=0.1),
@@ -198,7 +199,7 @@ def test_a_resumed_run_has_the_optimizers_state(optimizer, tmp_path):
 def test_statistics_take_the_mean_as_it_is():
     model = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10))
     still = {"train": lambda model, records, round: add_one(model)}
-    run = ran(1, model=model, server_optimizer=fl.ServerOptimizer(lr=0.5), **still)
+    run = ran(1, model=model, server_optimizer=ServerOptimizer(lr=0.5), **still)
     change = get_weights(run.model) - get_weights(model)
     np.testing.assert_allclose(change[:670], 0.5, atol=1e-6)
     np.testing.assert_allclose(change[670:], 1.0, atol=1e-6)
@@ -306,7 +307,7 @@ def test_clients_own_records_are_measured_apart():
         assert last.of_clients[k]["accuracy"] == pytest.approx(float(right))
     mean = sum(each["accuracy"] for each in last.of_clients.values()) / 5
     assert last.numbers()["clients/accuracy"] == pytest.approx(mean)
-    assert fl.History.from_json(run.history.to_json()).rounds == run.history.rounds
+    assert History.from_json(run.history.to_json()).rounds == run.history.rounds
     with refused("own_tests", "range", [6]):
         run.fit(1, own_tests={6: own[0]}, progress=False)
 

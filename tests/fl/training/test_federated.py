@@ -23,6 +23,7 @@ from fl.protocols import (
     Aggregator,
     Leaks,
     Machine,
+    Mechanism,
     Message,
     Outcome,
     Output,
@@ -392,7 +393,7 @@ def test_bytes_are_those_of_the_messages():
     assert report.bytes_total == report.bytes_up + report.bytes_down
 
 
-class Clipping(fl.Mechanism):
+class Clipping(Mechanism):
     """Clips updates to norm 1, adds 1 to the mean, and keeps a ledger; client 3 will not."""
 
     exchange = "delta"
@@ -444,7 +445,7 @@ def test_mechanism_transforms_updates_and_mean_and_its_ledger_is_saved(tmp_path)
         fl.SignDS(sign_k=0.1),
         Clipping(),
         fl.LocalDP(epsilon=8.0, delta=1e-5, clip=1.0),
-        fl.Mechanism(),
+        Mechanism(),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -553,7 +554,7 @@ EMPTY = (np.zeros((0, 64)), np.zeros(0))
         ({"rounds": 0}, "rounds", "range", 0),
         ({"rounds": 1.5}, "rounds", "range", 1.5),
         ({"aggregator": "masked"}, "aggregator", "type", "masked"),
-        ({"mechanism": fl.Mechanism}, "mechanism", "type", fl.Mechanism),
+        ({"mechanism": Mechanism}, "mechanism", "type", Mechanism),
         ({"model": nn.Linear}, "model", "type", nn.Linear),
         ({"clients": [3]}, "client 0", "type", "int"),
         ({"seed": -1}, "seed", "range", -1),

@@ -9,6 +9,7 @@ import fl
 from extensions.errors import MissingExtraError
 from extensions.printing import table
 from extensions.privacy.accounting import Ledger
+from fl.protocols import History
 
 
 def finished(rounds: int) -> fl.FederatedAveraging:
@@ -48,7 +49,7 @@ def test_a_history_is_a_frame_of_a_row_a_round():
 def test_without_pandas_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match="pandas"):
-        fl.History().to_frame()
+        History().to_frame()
 
 
 def test_of_many_rows_the_last_are_shown():

@@ -5,6 +5,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import fl
+from fl.protocols import Mechanism
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -18,7 +19,7 @@ def linear() -> nn.Module:
 
 
 def run_on_digits(
-    mechanism: fl.Mechanism, *, rounds: int, clients: int = 50, **settings: object
+    mechanism: Mechanism, *, rounds: int, clients: int = 50, **settings: object
 ) -> fl.FederatedAveraging:
     """Returns a run of so many rounds, evaluated after the last."""
     given: dict[str, object] = {
