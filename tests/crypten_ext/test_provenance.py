@@ -46,14 +46,15 @@ class WithoutConstants(ast.NodeTransformer):
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*_[hm]*.py")), ids=lambda path: path.stem)
 def test_no_two_programs_differ_only_in_a_constant(path: Path):
-    functions = [
-        node
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef) and node.decorator_list
-    ]
-    bodies = [ast.dump(WithoutConstants().visit(ast.Module(node.body, []))) for node in functions]
-    assert len(bodies) >= 10
-    assert len(set(bodies)) == len(bodies)
+    bodies = []
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.FunctionDef(body=body, decorator_list=[_, *_]):
+                bodies.append(("", WithoutConstants().visit(ast.Module(body, []))))
+            case ast.Expr(ast.Call(ast.Attribute(attr="each"), [_, run], ways)):
+                bodies += [(ast.unparse(run), WithoutConstants().visit(w.value)) for w in ways]
+    assert len(bodies) >= 20
+    assert len({(run, ast.dump(body)) for run, body in bodies}) == len(bodies)
 
 
 def test_rate_overflow_and_norms_are_those_of_the_batch_behind_a_flatten_or_activation(pools):

@@ -1,6 +1,7 @@
 """Small programs that a user may write: those that must be refused, and those that must run."""
 
 from collections.abc import Callable
+from typing import Any
 
 Program = Callable[[], None]
 
@@ -12,3 +13,23 @@ class Corpus(list[Program]):
         """Enters a program."""
         self.append(function)
         return function
+
+    def each(self, subject: str, run: Callable[[Any], object], **ways: Any) -> None:
+        """Enters a program a way: it runs with that way, and its name is subject, if any, and way."""
+        for name, way in ways.items():
+
+            def one(way: Any = way) -> None:
+                run(way)
+
+            one.__name__ = f"{subject}_{name}".lstrip("_")
+            self(one)
+
+
+def alone(program: Program) -> None:
+    """Runs a program that is one expression."""
+    program()
+
+
+def as_it_is(tensor: Any) -> Any:
+    """Returns the tensor."""
+    return tensor

@@ -14,7 +14,7 @@ from crypten_ext.dealer import begin_step
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.run.initialization import initialize
 from extensions.privacy.randomness import InsecureSeededSource
-from tests.helpers.programs import Corpus
+from tests.helpers.programs import Corpus, alone
 from tests.helpers.programs.script import (
     CLASSES,
     HIDDEN,
@@ -49,25 +49,36 @@ def train(model: Any, loss: Any = None, **options: Any) -> optim.DPSGD:
 
 # Models.
 
-
-@program
-def model_of_one_layer() -> None:
-    train(nn.Linear(WIDTH, CLASSES).encrypt())
-
-
-@program
-def model_in_sequence() -> None:
-    Script().step()
-
-
-@program
-def model_with_relu() -> None:
-    Script.deep().step()
-
-
-@program
-def model_with_sigmoid() -> None:
-    Script(nn.Linear(WIDTH, HIDDEN), nn.Sigmoid(), nn.Linear(HIDDEN, CLASSES)).step()
+program.each(
+    "model",
+    alone,
+    of_one_layer=lambda: train(nn.Linear(WIDTH, CLASSES).encrypt()),
+    in_sequence=lambda: Script().step(),
+    with_relu=lambda: Script.deep().step(),
+    with_sigmoid=lambda: Script(
+        nn.Linear(WIDTH, HIDDEN), nn.Sigmoid(), nn.Linear(HIDDEN, CLASSES)
+    ).step(),
+    without_bias=lambda: Script(nn.Linear(WIDTH, CLASSES, bias=False)).step(),
+    with_a_flatten_in_front=lambda: Script(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES)).step(),
+    with_relu_in_front=lambda: Script(nn.ReLU(), nn.Linear(WIDTH, CLASSES)).step(),
+    with_sigmoid_in_front=lambda: Script(nn.Sigmoid(), nn.Linear(WIDTH, CLASSES)).step(),
+    with_a_lower_cap=lambda: Script(
+        nn.Linear(WIDTH, HIDDEN), nn.ReLU(2.0), nn.Linear(HIDDEN, CLASSES)
+    ).step(),
+    converted=lambda: train(
+        converted(torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 4))
+    ),
+    converted_of_one_layer=lambda: train(
+        crypten.nn.from_pytorch(torch.nn.Linear(WIDTH, CLASSES), torch.zeros(1, 4)).encrypt()
+    ),
+    converted_without_bias=lambda: train(converted(torch.nn.Linear(WIDTH, CLASSES, bias=False))),
+    converted_with_sigmoid=lambda: train(
+        converted(torch.nn.Linear(WIDTH, 4), torch.nn.Sigmoid(), torch.nn.Linear(4, CLASSES))
+    ),
+    converted_with_a_flatten=lambda: train(
+        converted(torch.nn.Flatten(), torch.nn.Linear(WIDTH, CLASSES))
+    ),
+)
 
 
 @program
@@ -83,29 +94,9 @@ def model_with_three_layers() -> None:
 
 
 @program
-def model_without_bias() -> None:
-    Script(nn.Linear(WIDTH, CLASSES, bias=False)).step()
-
-
-@program
-def model_with_a_flatten_in_front() -> None:
-    Script(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES)).step()
-
-
-@program
 def model_with_a_flatten_between() -> None:
     layers = nn.Linear(WIDTH, HIDDEN), crypten.nn.Flatten(), nn.ReLU(), nn.Linear(HIDDEN, CLASSES)
     Script(*layers).step()
-
-
-@program
-def model_with_relu_in_front() -> None:
-    Script(nn.ReLU(), nn.Linear(WIDTH, CLASSES)).step()
-
-
-@program
-def model_with_sigmoid_in_front() -> None:
-    Script(nn.Sigmoid(), nn.Linear(WIDTH, CLASSES)).step()
 
 
 @program
@@ -118,11 +109,6 @@ def model_with_two_activations_in_a_row() -> None:
 def model_with_two_linear_layers_in_a_row() -> None:
     layers = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, CLASSES)
     Script(*layers, max_weight_norm=20.0, lr=0.1).step()
-
-
-@program
-def model_with_a_lower_cap() -> None:
-    Script(nn.Linear(WIDTH, HIDDEN), nn.ReLU(2.0), nn.Linear(HIDDEN, CLASSES)).step()
 
 
 @program
@@ -139,31 +125,6 @@ def model_of_one_output() -> None:
     for xb, yb in poisson_batches(x, (y[:, None] > 1).astype(float), sample_rate=RATE, steps=1):
         nn.BCEWithLogitsLoss()(model(xb), yb).backward()
         optimizer.step()
-
-
-@program
-def model_converted() -> None:
-    train(converted(torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 4)))
-
-
-@program
-def model_converted_of_one_layer() -> None:
-    train(crypten.nn.from_pytorch(torch.nn.Linear(WIDTH, CLASSES), torch.zeros(1, 4)).encrypt())
-
-
-@program
-def model_converted_without_bias() -> None:
-    train(converted(torch.nn.Linear(WIDTH, CLASSES, bias=False)))
-
-
-@program
-def model_converted_with_sigmoid() -> None:
-    train(converted(torch.nn.Linear(WIDTH, 4), torch.nn.Sigmoid(), torch.nn.Linear(4, CLASSES)))
-
-
-@program
-def model_converted_with_a_flatten() -> None:
-    train(converted(torch.nn.Flatten(), torch.nn.Linear(WIDTH, CLASSES)))
 
 
 @program
@@ -265,10 +226,11 @@ def model_started_from_local_ones() -> None:
 
 # Losses, optimizers and settings.
 
-
-@program
-def loss_of_softmax() -> None:
-    train(nn.Linear(WIDTH, CLASSES).encrypt(), nn.CrossEntropyLoss())
+program.each(
+    "loss",
+    alone,
+    of_softmax=lambda: train(nn.Linear(WIDTH, CLASSES).encrypt(), nn.CrossEntropyLoss()),
+)
 
 
 @program
@@ -278,14 +240,14 @@ def optimizer_that_is_plain_sgd() -> None:
     script.step()
 
 
-@program
-def optimizer_that_knows_the_number_of_steps() -> None:
-    Script.deep(steps=4, lr=0.1).step()
-
-
-@program
-def optimizer_with_another_divisor() -> None:
-    Script(expected_batch_size=10.0).step()
+program.each(
+    "optimizer",
+    alone,
+    that_knows_the_number_of_steps=lambda: Script.deep(steps=4, lr=0.1).step(),
+    with_another_divisor=lambda: Script(expected_batch_size=10.0).step(),
+    without_noise=lambda: Script(noise_multiplier=0.0).step(),
+    of_a_higher_degree=lambda: Script(degree=4).step(),
+)
 
 
 @program
@@ -294,16 +256,6 @@ def optimizer_with_a_decreasing_rate() -> None:
     for i, (script.x, script.y) in enumerate(batches(steps=2)):
         script.optimizer.param_groups[0]["lr"] = 1.0 / (i + 1)
         script.step()
-
-
-@program
-def optimizer_without_noise() -> None:
-    Script(noise_multiplier=0.0).step()
-
-
-@program
-def optimizer_of_a_higher_degree() -> None:
-    Script(degree=4).step()
 
 
 @program
@@ -459,14 +411,16 @@ def batch_whose_statistics_are_computed_aside() -> None:
     assert largest.dim() == 0
 
 
-@program
-def batch_moved_to_the_device_where_it_is() -> None:
-    Script().step(x=lambda x: x.to("cpu"), y=lambda y: y.cpu())
-
-
-@program
-def batch_said_to_need_no_gradient() -> None:
-    Script().step(x=lambda x: x.detach_(), y=lambda y: y.detach_())
+program.each(
+    "batch",
+    alone,
+    moved_to_the_device_where_it_is=lambda: Script().step(
+        x=lambda x: x.to("cpu"), y=lambda y: y.cpu()
+    ),
+    said_to_need_no_gradient=lambda: Script().step(
+        x=lambda x: x.detach_(), y=lambda y: y.detach_()
+    ),
+)
 
 
 @program

@@ -5,6 +5,7 @@ In a correct program row j of what the model gets, and of what the loss gets, is
 
 import copy
 import io
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +16,12 @@ from crypten_ext import nn, optim
 from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from tests.helpers.party_tasks.protocols import session
-from tests.helpers.programs import Corpus
+from tests.helpers.programs import Corpus, alone, as_it_is
 from tests.helpers.programs.script import (
     CLASSES,
     HIDDEN,
     RATE,
+    RECORDS,
     WIDTH,
     Script,
     batches,
@@ -34,420 +36,188 @@ from crypten.mpc import MPCTensor
 program = Corpus()
 
 
-def on_features(change: Callable[[Any], Any]) -> None:
-    """One step, with something done to the batch's features before the model."""
-    Script().step(x=change)
-
-
-def on_targets(change: Callable[[Any], Any]) -> None:
-    """Likewise to its targets."""
-    Script().step(y=change)
-
-
-def on_logits(change: Callable[[Any], Any]) -> None:
-    """Likewise to the model's output, before the loss."""
-    Script().step(logits=change)
-
-
-def on_hidden(change: Callable[[Any], Any]) -> None:
-    """Likewise to what the first layer returned."""
-    Script.deep().step(hidden=change)
+SUBJECTS: dict[str, Callable[[Any], None]] = {
+    "features": lambda change: Script().step(x=change),
+    "targets": lambda change: Script().step(y=change),
+    "logits": lambda change: Script().step(logits=change),
+    "hidden_values": lambda change: Script.deep().step(hidden=change),
+}
+"""One step with a change of what the model gets, of what the loss gets, or between two layers."""
 
 
 def rows_of(tensor: Any) -> int:
     return int(tensor.size(0))
 
 
-def random_order(tensor: Any) -> torch.Tensor:
-    return torch.arange(rows_of(tensor)).flip(0)
+def zeros_of(tensor: Any, *width: int) -> torch.Tensor:
+    return torch.zeros(rows_of(tensor), *width, dtype=torch.int64)
 
+
+def in_place(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns what changes a tensor, and returns it."""
+
+    def changed(tensor: Any) -> Any:
+        change(tensor)
+        return tensor
+
+    return changed
+
+
+def with_parts(copied: Callable[[Any], Any] = as_it_is, **parts: Callable[[Any], Any]) -> Any:
+    """Returns what gives a tensor, or a copy of it, parts that are made of the tensor's."""
+
+    def changed(tensor: Any) -> Any:
+        other = copied(tensor)
+        for name, part in parts.items():
+            setattr(other, name, part(tensor))
+        return other
+
+    return changed
+
+
+# A program is what is changed, and how. As all tensors are of one width, each change fits each.
+
+ANYWHERE: dict[str, Callable[[Any], Any]] = {
+    "scaled": lambda t: t * 20,
+    "centred": lambda t: t - t.mean(0),
+    "with_everybodys_sum": lambda t: t + t.sum(0),
+    "flipped": lambda t: t.flip(0),
+    "compared_with_those_of_others": lambda t: t - t.flip(0),
+    "of_another_order": lambda t: t[torch.arange(rows_of(t)).flip(0)],
+    "rolled": lambda t: t.roll(1, 0),
+    "viewed": lambda t: t.view(-1, WIDTH),
+    "transposed_twice": lambda t: t.t().t(),
+    "of_another_sign": lambda t: -t,
+    "squared": lambda t: t.square(),
+    "through_the_hosts_sigmoid": lambda t: t.sigmoid(),
+    "normalised_over_the_batch": lambda t: crypten.nn.BatchNorm1d(WIDTH).encrypt()(t),
+    "that_attend_to_others": lambda t: t.matmul(t.t()).matmul(t),
+    "cloned": lambda t: t.clone(),
+    "detached": lambda t: t.detach(),
+    "wrapped_anew": lambda t: as_tensor(ring_of(t), t.share),
+    "overwritten": in_place(lambda t: t.copy_((t * 2).detach())),
+    "with_another_share": with_parts(share=lambda t: t.share + t.share.sum(0)),
+    "changed_through_data": in_place(lambda t: t.share.data.add_(t.share.data.sum(0))),
+}
+for subject, run in SUBJECTS.items():
+    program.each(subject, run, **ANYWHERE)
+for subject in ("features", "targets"):
+    program.each(subject, SUBJECTS[subject], multiplied_in_place=lambda t: t.mul_(20))
 
 # Features are changed by an operation of CrypTen.
 
-
-@program
-def features_scaled() -> None:
-    on_features(lambda x: x * 20)
-
-
-@program
-def features_centred_and_scaled() -> None:
-    on_features(lambda x: (x - x.mean(0)) * 20)
-
-
-@program
-def features_with_everybodys_sum() -> None:
-    on_features(lambda x: x + x.sum(0))
-
-
-@program
-def features_standardised() -> None:
-    on_features(lambda x: (x - x.mean(0)) * x.var(0).inverse_sqrt())
-
-
-@program
-def features_of_another_order() -> None:
-    on_features(lambda x: x[random_order(x)])
-
-
-@program
-def features_flipped() -> None:
-    on_features(lambda x: x.flip(0))
-
-
-@program
-def features_rolled() -> None:
-    on_features(lambda x: x.roll(1, 0))
-
-
-@program
-def features_that_are_means() -> None:
-    on_features(lambda x: x.mean(0, keepdim=True).expand(rows_of(x), WIDTH))
-
-
-@program
-def features_summed_up_to_each_row() -> None:
-    on_features(lambda x: x.cumsum(0))
-
-
-@program
-def features_mixed_by_a_public_matrix() -> None:
-    on_features(lambda x: crypten.cryptensor(torch.ones(rows_of(x), rows_of(x))).matmul(x))
-
-
-@program
-def features_projected() -> None:
-    on_features(lambda x: x.matmul(torch.eye(WIDTH)))
-
-
-@program
-def features_that_are_similarities() -> None:
-    on_features(lambda x: x.matmul(x.t())[:, :WIDTH])
-
-
-@program
-def features_of_one_record_in_all_rows() -> None:
-    on_features(lambda x: x[0].expand(rows_of(x), WIDTH))
-
-
-@program
-def features_selected_twice() -> None:
-    on_features(lambda x: x.index_select(0, torch.zeros(rows_of(x), dtype=torch.int64)))
-
-
-@program
-def features_of_some_rows() -> None:
-    script = Script()
-    half = rows_of(script.x) // 2
-    script.step(x=lambda x: x[:half], y=lambda y: y[:half])
-
-
-@program
-def features_doubled_in_number() -> None:
-    Script().step(x=lambda x: crypten.cat([x, x]), y=lambda y: crypten.cat([y, y]))
-
-
-@program
-def features_stacked_and_averaged() -> None:
-    on_features(lambda x: crypten.stack([x, x.flip(0)]).mean(0))
-
-
-@program
-def features_split_and_put_together() -> None:
-    on_features(lambda x: crypten.cat(list(x.split(2))[::-1]))
-
-
-@program
-def features_viewed() -> None:
-    on_features(lambda x: x.view(-1, WIDTH))
-
-
-@program
-def features_with_rows_merged() -> None:
-    on_features(lambda x: x.reshape(WIDTH, -1).t())
-
-
-@program
-def features_transposed_twice() -> None:
-    on_features(lambda x: x.t().t())
-
-
-@program
-def features_with_an_axis_more_and_less() -> None:
-    on_features(lambda x: x.unsqueeze(0).squeeze(0))
-
-
-@program
-def features_repeated() -> None:
-    Script().step(x=lambda x: x.repeat(3, 1), y=lambda y: y.repeat(3, 1))
-
-
-@program
-def features_of_another_sign() -> None:
-    on_features(lambda x: -x)
-
-
-@program
-def features_squared() -> None:
-    on_features(lambda x: x.square())
-
-
-@program
-def features_normalised_under_encryption() -> None:
-    on_features(lambda x: x.clip_by_norm(1.0))
-
-
-@program
-def features_weighted_over_records() -> None:
-    on_features(lambda x: x.softmax(0))
-
-
-@program
-def features_through_the_hosts_relu() -> None:
-    on_features(lambda x: x.relu())
-
-
-@program
-def features_through_the_hosts_dropout() -> None:
-    on_features(lambda x: x.dropout(0.5))
-
-
-@program
-def features_through_the_hosts_batch_norm() -> None:
-    layer = crypten.nn.BatchNorm1d(WIDTH).encrypt()
-    on_features(layer)
-
-
-@program
-def features_through_the_hosts_linear() -> None:
-    layer = crypten.nn.Linear(WIDTH, WIDTH).encrypt()
-    on_features(layer)
-
-
-@program
-def features_through_a_flatten_of_ones_own() -> None:
-    on_features(crypten.nn.Flatten().encrypt())
-
-
-@program
-def features_padded_and_cut() -> None:
-    on_features(lambda x: x.pad((0, 0, 1, 0))[:-1])
-
-
-@program
-def features_compared() -> None:
-    on_features(lambda x: x > x.mean(0))
-
-
-@program
-def features_chosen_by_condition() -> None:
-    on_features(lambda x: x.where(torch.ones(rows_of(x), WIDTH), 0.0))
-
-
-@program
-def features_scattered() -> None:
-    index = torch.zeros(1, WIDTH, dtype=torch.int64)
-    on_features(lambda x: x.scatter(0, index, x[:1]))
-
-
-@program
-def features_gathered() -> None:
-    on_features(lambda x: x.gather(0, torch.zeros(rows_of(x), WIDTH, dtype=torch.int64)))
-
-
-@program
-def features_with_one_row_added_to_another() -> None:
-    on_features(lambda x: x.index_add(0, torch.tensor([0]), x[1:2]))
-
-
-@program
-def features_folded_over_rows() -> None:
-    kernel = torch.ones(1, 1, 3, 1)
-    on_features(
-        lambda x: (
-            x.reshape(1, 1, rows_of(x), WIDTH)
-            .conv2d(kernel, padding=(1, 0))
-            .reshape(rows_of(x), WIDTH)
-        )
-    )
-
-
-@program
-def features_pooled_over_rows() -> None:
-    on_features(
-        lambda x: (
-            x.reshape(1, 1, rows_of(x), WIDTH)
-            .avg_pool2d((3, 1), stride=1, padding=(1, 0))
-            .reshape(rows_of(x), WIDTH)
-        )
-    )
-
-
-@program
-def features_with_noise() -> None:
-    on_features(lambda x: x + crypten_ext.gaussian_noise((rows_of(x), WIDTH), 0.1))
-
-
-@program
-def features_with_a_products_column() -> None:
-    on_features(lambda x: crypten.cat([x[:, :-1], x[:, :1] * x[:, 1:2]], dim=1))
-
+program.each(
+    "features",
+    SUBJECTS["features"],
+    centred_and_scaled=lambda x: (x - x.mean(0)) * 20,
+    standardised=lambda x: (x - x.mean(0)) * x.var(0).inverse_sqrt(),
+    that_are_means=lambda x: x.mean(0, keepdim=True).expand(rows_of(x), WIDTH),
+    summed_up_to_each_row=lambda x: x.cumsum(0),
+    mixed_by_a_public_matrix=lambda x: crypten.cryptensor(
+        torch.ones(rows_of(x), rows_of(x))
+    ).matmul(x),
+    projected=lambda x: x.matmul(torch.eye(WIDTH)),
+    that_are_similarities=lambda x: x.matmul(x.t())[:, :WIDTH],
+    of_one_record_in_all_rows=lambda x: x[0].expand(rows_of(x), WIDTH),
+    selected_twice=lambda x: x.index_select(0, zeros_of(x)),
+    stacked_and_averaged=lambda x: crypten.stack([x, x.flip(0)]).mean(0),
+    split_and_put_together=lambda x: crypten.cat(list(x.split(2))[::-1]),
+    with_rows_merged=lambda x: x.reshape(WIDTH, -1).t(),
+    with_an_axis_more_and_less=lambda x: x.unsqueeze(0).squeeze(0),
+    normalised_under_encryption=lambda x: x.clip_by_norm(1.0),
+    weighted_over_records=lambda x: x.softmax(0),
+    through_the_hosts_relu=lambda x: x.relu(),
+    through_the_hosts_dropout=lambda x: x.dropout(0.5),
+    through_the_hosts_linear=lambda x: crypten.nn.Linear(WIDTH, WIDTH).encrypt()(x),
+    through_a_flatten_of_ones_own=lambda x: crypten.nn.Flatten().encrypt()(x),
+    padded_and_cut=lambda x: x.pad((0, 0, 1, 0))[:-1],
+    compared=lambda x: x > x.mean(0),
+    chosen_by_condition=lambda x: x.where(torch.ones(rows_of(x), WIDTH), 0.0),
+    scattered=lambda x: x.scatter(0, torch.zeros(1, WIDTH, dtype=torch.int64), x[:1]),
+    gathered=lambda x: x.gather(0, zeros_of(x, WIDTH)),
+    with_one_row_added_to_another=lambda x: x.index_add(0, torch.tensor([0]), x[1:2]),
+    folded_over_rows=lambda x: (
+        x.reshape(1, 1, -1, WIDTH)
+        .conv2d(torch.ones(1, 1, 3, 1), padding=(1, 0))
+        .reshape(rows_of(x), WIDTH)
+    ),
+    pooled_over_rows=lambda x: (
+        x.reshape(1, 1, -1, WIDTH)
+        .avg_pool2d((3, 1), stride=1, padding=(1, 0))
+        .reshape(rows_of(x), WIDTH)
+    ),
+    with_noise=lambda x: x + crypten_ext.gaussian_noise((rows_of(x), WIDTH), 0.1),
+    with_a_products_column=lambda x: crypten.cat([x[:, :-1], x[:, :1] * x[:, 1:2]], dim=1),
+)
 
 # Features are copied or changed in place.
 
 
-@program
-def features_cloned() -> None:
-    on_features(lambda x: x.clone())
+def with_one_row_assigned(x: Any) -> Any:
+    x[0] = x[1]
+    return x
 
 
-@program
-def features_copied_and_changed() -> None:
-    def change(x: Any) -> Any:
-        other = copy.deepcopy(x)
-        other.share *= 20
-        return other
-
-    on_features(change)
+def encoded_anew(x: Any) -> Any:
+    x._tensor.encode_(crypten.encoder.FixedPointEncoder(precision_bits=22))
+    x.encoder = crypten.encoder.FixedPointEncoder(precision_bits=20)
+    return x
 
 
-@program
-def features_copied_deeply() -> None:
-    on_features(copy.deepcopy)
+def resized(x: Any) -> Any:
+    x.share.t_()
+    x.share.resize_(rows_of(x.share.t()), WIDTH)
+    return x
 
 
-@program
-def features_copied_shallowly_and_changed() -> None:
-    def change(x: Any) -> Any:
-        other = copy.copy(x)
-        other._tensor = x._tensor.mul(2)
-        return other
-
-    on_features(change)
+def saved_and_loaded(x: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(x.share, file)
+    file.seek(0)
+    return MPCTensor.from_shares(torch.load(file), precision=20)
 
 
-@program
-def features_detached() -> None:
-    on_features(lambda x: x.detach())
+def all_but_the_share(x: Any) -> Any:
+    other = MPCTensor([])
+    vars(other).update(vars(x))
+    other._tensor = x._tensor.mul(2)
+    return other
 
 
-@program
-def features_wrapped_anew() -> None:
-    on_features(lambda x: as_tensor(ring_of(x), x.share))
-
-
-@program
-def features_multiplied_in_place() -> None:
-    on_features(lambda x: x.mul_(20))
-
-
-@program
-def features_added_to_in_place() -> None:
-    def change(x: Any) -> Any:
-        x += x.sum(0)
-        return x
-
-    on_features(change)
-
-
-@program
-def features_overwritten() -> None:
-    def change(x: Any) -> Any:
-        x.copy_(x.flip(0))
-        return x
-
-    on_features(change)
-
-
-@program
-def features_with_one_row_assigned() -> None:
-    def change(x: Any) -> Any:
-        x[0] = x[1]
-        return x
-
-    on_features(change)
-
-
-@program
-def features_with_another_share() -> None:
-    def change(x: Any) -> Any:
-        x.share = x.share * 20
-        return x
-
-    on_features(change)
-
-
-@program
-def features_with_another_tensor_inside() -> None:
-    def change(x: Any) -> Any:
-        x._tensor = x._tensor.add(x._tensor.sum(0))
-        return x
-
-    on_features(change)
-
-
-@program
-def features_with_the_share_changed_in_place() -> None:
-    def change(x: Any) -> Any:
-        x.share.add_(x.share.sum(0))
-        return x
-
-    on_features(change)
-
-
-@program
-def features_changed_through_a_view() -> None:
-    def change(x: Any) -> Any:
-        x.share[0].view(-1)[1:].zero_()
-        return x
-
-    on_features(change)
-
-
-@program
-def features_changed_through_data() -> None:
-    def change(x: Any) -> Any:
-        x.share.data.mul_(3)
-        return x
-
-    on_features(change)
-
-
-@program
-def features_with_their_data_replaced() -> None:
-    def change(x: Any) -> Any:
-        x.share.data = x.share.flip(0)
-        return x
-
-    on_features(change)
-
-
-@program
-def features_changed_through_numpy() -> None:
-    def change(x: Any) -> Any:
-        x.share.numpy()[:] += x.share.numpy().sum(axis=0)
-        return x
-
-    on_features(change)
-
-
-@program
-def features_with_another_storage() -> None:
-    def change(x: Any) -> Any:
-        x.share.set_(x.share.flip(0).contiguous())
-        return x
-
-    on_features(change)
-
-
-@program
-def features_resized() -> None:
-    def change(x: Any) -> Any:
-        x.share.t_()
-        x.share.resize_(rows_of(x.share.t()), WIDTH)
-        return x
-
-    on_features(change)
+program.each(
+    "features",
+    SUBJECTS["features"],
+    copied_and_changed=with_parts(copy.deepcopy, share=lambda x: x.share * 20),
+    copied_deeply=copy.deepcopy,
+    copied_shallowly_and_changed=with_parts(copy.copy, _tensor=lambda x: x._tensor.mul(2)),
+    added_to_in_place=lambda x: operator.iadd(x, x.sum(0)),
+    with_one_row_assigned=with_one_row_assigned,
+    with_another_tensor_inside=with_parts(_tensor=lambda x: x._tensor.add(x._tensor.sum(0))),
+    with_the_share_changed_in_place=in_place(lambda x: x.share.add_(x.share.sum(0))),
+    changed_through_a_view=in_place(lambda x: x.share[0].view(-1)[1:].zero_()),
+    with_their_data_replaced=in_place(
+        lambda x: setattr(x.share, "data", x.share.flip(0)),
+    ),
+    changed_through_numpy=in_place(
+        lambda x: operator.iadd(x.share.numpy(), x.share.numpy().sum(axis=0))
+    ),
+    with_another_storage=in_place(lambda x: x.share.set_(x.share.flip(0).contiguous())),
+    resized=resized,
+    encoded_anew=encoded_anew,
+    as_bits_and_back=lambda x: x.to(crypten.mpc.binary).to(crypten.mpc.arithmetic, precision=20),
+    opened_and_encrypted_again=lambda x: crypten.cryptensor(x.get_plain_text()),
+    saved_and_loaded=saved_and_loaded,
+    averaged_by_the_parties_themselves=with_parts(
+        share=lambda x: (x.share + x.share.roll(1, 0)).contiguous()
+    ),
+    with_everything_of_a_batch_but_its_share=all_but_the_share,
+    of_another_batch=lambda _: next(batches())[0],
+    interpolated_between_batches=lambda x: x * 0.5 + next(batches())[0] * 0.5,
+    that_another_model_made=lambda x: Script(nn.Linear(WIDTH, WIDTH)).model(x),
+    that_an_unadopted_model_made=lambda x: crypten.nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), nn.ReLU()
+    ).encrypt()(x),
+)
 
 
 @program
@@ -458,61 +228,39 @@ def features_read_with_another_precision() -> None:
 
     script = Script()
     for parameter in script.model.parameters():
-        parameter.encoder._scale = parameter.encoder._scale // 16
+        change(parameter)
     script.step(x=change, y=change)
 
 
 @program
-def features_encoded_anew() -> None:
-    def change(x: Any) -> Any:
-        x._tensor.encode_(crypten.encoder.FixedPointEncoder(precision_bits=22))
-        x.encoder = crypten.encoder.FixedPointEncoder(precision_bits=20)
-        return x
-
-    on_features(change)
+def features_of_some_rows() -> None:
+    script = Script()
+    half = rows_of(script.x) // 2
+    script.step(x=lambda x: x[:half], y=lambda y: y[:half])
 
 
-@program
-def features_as_bits_and_back() -> None:
-    on_features(lambda x: x.to(crypten.mpc.binary).to(crypten.mpc.arithmetic, precision=20))
+def in_both(change: Callable[[Any], Any]) -> None:
+    """One step with the same change of features and targets."""
+    Script().step(x=change, y=change)
 
 
-@program
-def features_opened_and_encrypted_again() -> None:
-    on_features(lambda x: crypten.cryptensor(x.get_plain_text()))
-
-
-@program
-def features_saved_and_loaded() -> None:
-    def change(x: Any) -> Any:
-        file = io.BytesIO()
-        torch.save(x.share, file)
-        file.seek(0)
-        return MPCTensor.from_shares(torch.load(file), precision=20)
-
-    on_features(change)
-
-
-@program
-def features_averaged_by_the_parties_themselves() -> None:
-    def change(x: Any) -> Any:
-        x.share = (x.share + x.share.roll(1, 0)).contiguous()
-        return x
-
-    on_features(change)
-
+program.each(
+    "features",
+    in_both,
+    doubled_in_number=lambda t: crypten.cat([t, t]),
+    repeated=lambda t: t.repeat(3, 1),
+)
 
 # Features come from somewhere else.
 
 
-@program
-def features_that_the_script_encrypted() -> None:
-    x, y = encrypted()
+def of_records(made: Callable[[], tuple[Any, Any]]) -> None:
+    """One step on other features and targets than the batch's."""
+    x, y = made()
     Script().step(x=lambda _: x, y=lambda _: y)
 
 
-@program
-def features_with_a_forged_note() -> None:
+def forged() -> tuple[Any, Any]:
     x, y = encrypted()
     ((other, _),) = batches()
     known = provenance_of(other)
@@ -520,147 +268,59 @@ def features_with_a_forged_note() -> None:
         tensor.public_batch = known.batch.public
         tensor.shared_batch = known.batch.shared
         tensor.provenance = known
-    Script().step(x=lambda _: x, y=lambda _: y)
+    return x, y
 
 
-@program
-def features_with_everything_of_a_batch_but_its_share() -> None:
-    def change(x: Any) -> Any:
-        other = MPCTensor([])
-        vars(other).update(vars(x))
-        other._tensor = x._tensor.mul(2)
-        return other
-
-    on_features(change)
-
-
-@program
-def features_shared_for_evaluation() -> None:
-    x, y = crypten_ext.share_records(*records(), classes=CLASSES)
-    Script().step(x=lambda _: x, y=lambda _: y)
+program.each(
+    "features",
+    of_records,
+    that_the_script_encrypted=encrypted,
+    with_a_forged_note=forged,
+    shared_for_evaluation=lambda: crypten_ext.share_records(*records(), classes=CLASSES),
+    of_two_batches=lambda: tuple(
+        crypten.cat(list(parts)) for parts in zip(*batches(steps=2), strict=True)
+    ),
+)
 
 
-@program
-def features_that_are_targets() -> None:
-    script = Script()
-    script.step(x=lambda _: script.y)
+def in_script(step: Callable[[Script], Any]) -> None:
+    """What a script with a linear model does."""
+    step(Script())
 
 
-@program
-def features_of_another_batch() -> None:
-    ((other, _),) = batches()
-    Script().step(x=lambda _: other)
-
-
-@program
-def features_of_two_batches() -> None:
-    (x, y), (other, targets) = batches(steps=2)
-    Script().step(x=lambda _: crypten.cat([x, other]), y=lambda _: crypten.cat([y, targets]))
-
-
-@program
-def features_interpolated_between_batches() -> None:
-    ((other, _),) = batches()
-    on_features(lambda x: x * 0.5 + other * 0.5)
-
-
-@program
-def features_that_another_model_made() -> None:
-    other = Script(nn.Linear(WIDTH, WIDTH))
-    on_features(lambda x: other.model(x))
-
-
-@program
-def features_that_an_unadopted_model_made() -> None:
-    other = crypten.nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()).encrypt()
-    on_features(lambda x: other(x))
-
-
-@program
-def features_that_the_model_made_before() -> None:
-    script = Script()
-    script.step(x=script.model)
+program.each(
+    "features",
+    in_script,
+    that_are_targets=lambda script: script.step(x=lambda _: script.y),
+    that_the_model_made_before=lambda script: script.step(x=script.model),
+)
 
 
 @program
 def features_computed_without_gradient() -> None:
     script = Script.deep()
     with crypten.no_grad():
-        hidden = script.model[0](script.x) if hasattr(script.model, "__getitem__") else None
-        hidden = next(iter(script.model.children()))(script.x) if hidden is None else hidden
+        hidden = next(iter(script.model.children()))(script.x)
     script.step(hidden=lambda _: hidden)
 
 
 # Targets are not those of the batch.
 
-
-@program
-def targets_scaled() -> None:
-    on_targets(lambda y: y * 30)
-
-
-@program
-def targets_smoothed_by_the_batch() -> None:
-    on_targets(lambda y: y * 0.9 + y.mean(0) * 0.1)
-
-
-@program
-def targets_turned_round() -> None:
-    on_targets(lambda y: 1 - y)
-
-
-@program
-def targets_of_another_order() -> None:
-    on_targets(lambda y: y[random_order(y)])
-
-
-@program
-def targets_cloned() -> None:
-    on_targets(lambda y: y.clone())
-
-
-@program
-def targets_wrapped_anew() -> None:
-    on_targets(lambda y: as_tensor(ring_of(y), y.share))
-
-
-@program
-def targets_multiplied_in_place() -> None:
-    on_targets(lambda y: y.mul_(3))
-
-
-@program
-def targets_changed_through_data() -> None:
-    def change(y: Any) -> Any:
-        y.share.data[0] += y.share.data.sum(0)
-        return y
-
-    on_targets(change)
-
-
-@program
-def targets_of_another_batch() -> None:
-    ((_, other),) = batches()
-    on_targets(lambda _: other)
-
-
-@program
-def targets_that_the_script_encrypted() -> None:
-    script = Script()
-    ones = torch.ones(rows_of(script.y), CLASSES)
-    script.step(y=lambda _: crypten.cryptensor(ones))
-
-
-@program
-def targets_that_are_features() -> None:
-    script = Script()
-    script.step(y=lambda _: script.x)
-
-
-@program
-def targets_that_are_predictions() -> None:
-    script = Script()
-    script.step(y=lambda _: script.model(script.x))
+program.each(
+    "targets",
+    SUBJECTS["targets"],
+    smoothed_by_the_batch=lambda y: y * 0.9 + y.mean(0) * 0.1,
+    turned_round=lambda y: 1 - y,
+    with_a_row_changed_through_data=in_place(lambda y: y.share.data[0].add_(y.share.data.sum(0))),
+    of_another_batch=lambda _: next(batches())[1],
+    that_the_script_encrypted=lambda y: crypten.cryptensor(torch.ones(rows_of(y), CLASSES)),
+)
+program.each(
+    "targets",
+    in_script,
+    that_are_features=lambda script: script.step(y=lambda _: script.x),
+    that_are_predictions=lambda script: script.step(y=lambda _: script.model(script.x)),
+)
 
 
 @program
@@ -679,90 +339,30 @@ def targets_that_somebody_vouched_for_alone() -> None:
     script.step(y=lambda _: y)
 
 
-# Logits are not the model's output.
+# Logits are not the model's output, or something stands between two layers.
 
 
-@program
-def logits_with_everybodys_sum() -> None:
-    on_logits(lambda z: z + z.sum(0) * 40)
+def of_groups(h: Any) -> Any:
+    groups = rows_of(h) // 2
+    means = h[: 2 * groups].reshape(groups, 2, HIDDEN).mean(1)
+    return crypten.cat([means, means, h[2 * groups :]])
 
 
-@program
-def logits_centred() -> None:
-    on_logits(lambda z: z - z.mean(0))
-
-
-@program
-def logits_scaled() -> None:
-    on_logits(lambda z: z * 2)
-
-
-@program
-def logits_of_another_order() -> None:
-    on_logits(lambda z: z[random_order(z)])
-
-
-@program
-def logits_cloned() -> None:
-    on_logits(lambda z: z.clone())
-
-
-@program
-def logits_detached() -> None:
-    on_logits(lambda z: z.detach())
-
-
-@program
-def logits_viewed() -> None:
-    on_logits(lambda z: z.view(-1, CLASSES))
-
-
-@program
-def logits_wrapped_anew() -> None:
-    on_logits(lambda z: as_tensor(ring_of(z), z.share))
-
-
-@program
-def logits_normalised_over_the_batch() -> None:
-    layer = crypten.nn.BatchNorm1d(CLASSES).encrypt()
-    on_logits(layer)
-
-
-@program
-def logits_through_the_hosts_sigmoid() -> None:
-    on_logits(lambda z: z.sigmoid())
-
-
-@program
-def logits_compared_with_those_of_others() -> None:
-    on_logits(lambda z: z - z.flip(0))
-
-
-@program
-def logits_with_another_share() -> None:
-    def change(z: Any) -> Any:
-        z.share = z.share + z.share.sum(0)
-        return z
-
-    on_logits(change)
-
-
-@program
-def logits_changed_through_data() -> None:
-    def change(z: Any) -> Any:
-        z.share.data += z.share.data.sum(0)
-        return z
-
-    on_logits(change)
-
-
-@program
-def logits_overwritten() -> None:
-    def change(z: Any) -> Any:
-        z.copy_((z * 2).detach())
-        return z
-
-    on_logits(change)
+program.each(
+    "logits",
+    in_script,
+    that_are_a_batch=lambda script: script.step(logits=lambda _: script.x),
+    with_a_skip=lambda script: script.step(logits=lambda z: z + script.x),
+)
+program.each(
+    "hidden_values",
+    SUBJECTS["hidden_values"],
+    through_dropout=lambda h: crypten.nn.Dropout(0.5).encrypt()(h),
+    of_groups=of_groups,
+    changed_in_place=in_place(lambda h: h.share.mul_(2)),
+    merged_over_rows=lambda h: crypten.nn.Flatten(axis=0).encrypt()(h),
+    through_the_hosts_tanh=lambda h: h.tanh(),
+)
 
 
 @program
@@ -782,8 +382,7 @@ def logits_of_two_models_averaged() -> None:
 @program
 def logits_of_two_models_with_two_optimizers() -> None:
     script, other = Script(nn.Linear(WIDTH, HIDDEN)), Script(nn.Linear(HIDDEN, CLASSES))
-    other.loss(other.model(script.model(script.x)), script.y).backward()
-    other.optimizer.step()
+    other.learn(other.model(script.model(script.x)), script.y)
 
 
 @program
@@ -791,21 +390,13 @@ def logits_of_two_batches_put_together() -> None:
     script = Script()
     first, second = batches(steps=2)
     logits = crypten.cat([script.model(first[0]), script.model(second[0])])
-    script.loss(logits, crypten.cat([first[1], second[1]])).backward()
-    script.optimizer.step()
-
-
-@program
-def logits_that_are_a_batch() -> None:
-    script = Script()
-    script.step(logits=lambda _: script.x)
+    script.learn(logits, crypten.cat([first[1], second[1]]))
 
 
 @program
 def logits_that_are_hidden_values() -> None:
     script = Script.deep()
-    script.loss(next(iter(script.model.children()))(script.x), script.y).backward()
-    script.optimizer.step()
+    script.learn(next(iter(script.model.children()))(script.x))
 
 
 @program
@@ -815,67 +406,9 @@ def logits_of_a_batch_through_an_activation_alone() -> None:
 
 
 @program
-def logits_with_a_skip() -> None:
-    script = Script()
-    script.step(logits=lambda z: z + script.x)
-
-
-# Something stands between two layers.
-
-
-@program
-def hidden_values_with_everybodys_sum() -> None:
-    on_hidden(lambda h: h + h.sum(0))
-
-
-@program
-def hidden_values_scaled() -> None:
-    on_hidden(lambda h: h * 4)
-
-
-@program
-def hidden_values_normalised_over_the_batch() -> None:
-    on_hidden(crypten.nn.BatchNorm1d(HIDDEN).encrypt())
-
-
-@program
-def hidden_values_through_dropout() -> None:
-    on_hidden(crypten.nn.Dropout(0.5).encrypt())
-
-
-@program
-def hidden_values_that_attend_to_others() -> None:
-    on_hidden(lambda h: h.matmul(h.t()).matmul(h))
-
-
-@program
-def hidden_values_of_another_order() -> None:
-    on_hidden(lambda h: h.flip(0))
-
-
-@program
-def hidden_values_of_groups() -> None:
-    def change(h: Any) -> Any:
-        groups = rows_of(h) // 2
-        means = h[: 2 * groups].reshape(groups, 2, HIDDEN).mean(1)
-        return crypten.cat([means, means, h[2 * groups :]])
-
-    on_hidden(change)
-
-
-@program
 def hidden_values_with_a_skip() -> None:
     script = Script.deep()
     script.step(hidden=lambda h: h + script.x)
-
-
-@program
-def hidden_values_changed_in_place() -> None:
-    def change(h: Any) -> Any:
-        h.share.mul_(2)
-        return h
-
-    on_hidden(change)
 
 
 @program
@@ -889,16 +422,6 @@ def hidden_values_of_another_batch() -> None:
 
 
 @program
-def hidden_values_merged_over_rows() -> None:
-    on_hidden(crypten.nn.Flatten(axis=0).encrypt())
-
-
-@program
-def hidden_values_through_the_hosts_tanh() -> None:
-    on_hidden(lambda h: h.tanh())
-
-
-@program
 def hidden_values_after_a_caught_error() -> None:
     script = Script.deep()
     below, activation, above = script.model.children()
@@ -907,8 +430,7 @@ def hidden_values_after_a_caught_error() -> None:
         above(h + h.sum(0))
     except crypten_ext.nn.provenance.GradientError:
         h.share += h.share.sum(0)
-    script.loss(above(h), script.y).backward()
-    script.optimizer.step()
+    script.learn(above(h))
 
 
 # The model has parts of its own.
@@ -944,61 +466,11 @@ class MixingSequential(crypten.nn.Sequential):
 
 
 @program
-def model_with_a_module_of_ones_own() -> None:
-    Script(Scaled(), nn.Linear(WIDTH, CLASSES)).step()
-
-
-@program
-def model_with_an_activation_of_ones_own() -> None:
-    Script(nn.Linear(WIDTH, HIDDEN), MixingReLU(), nn.Linear(HIDDEN, CLASSES)).step()
-
-
-@program
-def model_with_a_linear_layer_of_ones_own() -> None:
-    Script(MixingLinear(WIDTH, CLASSES)).step()
-
-
-@program
-def model_with_a_forward_of_ones_own() -> None:
-    dpsgd(MixingSequential(nn.Linear(WIDTH, CLASSES)).encrypt())
-
-
-@program
-def model_whose_forward_was_replaced() -> None:
-    script = Script()
-    layer = next(iter(script.model.children()))
-    script.model.forward = lambda x: layer(x - x.mean(0))
-    script.step()
-
-
-@program
-def model_whose_layers_forward_was_replaced() -> None:
-    script = Script()
-    layer = next(iter(script.model.children()))
-    layer.forward = lambda x: x.matmul(layer.weight.t()) + layer.bias
-    script.step()
-
-
-@program
 def model_with_a_layer_put_in_afterwards() -> None:
     script = Script()
     inner = next(iter(script.model.children()))
     script.model = crypten.nn.Sequential(Scaled().encrypt(), inner)
     script.model.encrypted = True
-    script.step()
-
-
-@program
-def model_with_a_layer_of_the_host_again() -> None:
-    script = Script()
-    next(iter(script.model.children())).__class__ = crypten.nn.Linear
-    script.step()
-
-
-@program
-def model_without_its_tape() -> None:
-    script = Script()
-    next(iter(script.model.children())).tape = None
     script.step()
 
 
@@ -1033,6 +505,49 @@ def model_with_a_bias_in_common() -> None:
     script.step()
 
 
+def whose_layer(change: Callable[[Any], Any]) -> None:
+    """One step after a change of the model's only layer."""
+    script = Script()
+    change(next(iter(script.model.children())))
+    script.step()
+
+
+def with_layers(*layers: Any, **options: Any) -> Callable[[], None]:
+    """Returns one step of a model with these layers."""
+    return lambda: Script(*(layer() for layer in layers), **options).step()
+
+
+def last() -> Any:
+    return nn.Linear(WIDTH, CLASSES)
+
+
+program.each(
+    "model",
+    alone,
+    with_a_module_of_ones_own=with_layers(Scaled, last),
+    with_an_activation_of_ones_own=with_layers(lambda: nn.Linear(WIDTH, HIDDEN), MixingReLU, last),
+    with_a_linear_layer_of_ones_own=with_layers(lambda: MixingLinear(WIDTH, CLASSES)),
+    with_a_forward_of_ones_own=lambda: dpsgd(MixingSequential(last()).encrypt()),
+)
+program.each(
+    "model",
+    whose_layer,
+    whose_layers_forward_was_replaced=lambda layer: setattr(
+        layer, "forward", lambda x: x.matmul(layer.weight.t()) + layer.bias
+    ),
+    with_a_layer_of_the_host_again=lambda layer: setattr(layer, "__class__", crypten.nn.Linear),
+    without_its_tape=lambda layer: setattr(layer, "tape", None),
+)
+
+
+@program
+def model_whose_forward_was_replaced() -> None:
+    script = Script()
+    layer = next(iter(script.model.children()))
+    script.model.forward = lambda x: layer(x - x.mean(0))
+    script.step()
+
+
 def frozen(*numbers: int) -> Script:
     """Returns a script with a hidden layer, of which these parameters are not trained."""
     script = Script.deep()
@@ -1042,9 +557,13 @@ def frozen(*numbers: int) -> Script:
     return script
 
 
-@program
-def model_that_is_frozen_whole() -> None:
-    frozen(0, 1, 2, 3).step()
+program.each(
+    "frozen",
+    alone,
+    whole=lambda: frozen(0, 1, 2, 3).step(),
+    below_hidden_values_that_are_centred=lambda: frozen(0, 1).step(hidden=lambda h: h - h.mean(0)),
+    above_with_logits_doubled=lambda: frozen(2, 3).step(logits=lambda z: z * 2),
+)
 
 
 @program
@@ -1064,21 +583,10 @@ def model_that_is_trained_whole_after_the_first_step() -> None:
 
 
 @program
-def hidden_values_of_a_frozen_layer_centred() -> None:
-    frozen(0, 1).step(hidden=lambda h: h - h.mean(0, keepdim=True))
-
-
-@program
-def logits_of_a_frozen_layer_doubled() -> None:
-    frozen(2, 3).step(logits=lambda z: z * 2)
-
-
-@program
 def model_of_which_a_layer_is_passed_by() -> None:
     script = Script(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
     *_, last = script.model.children()
-    script.loss(last(script.x), script.y).backward()
-    script.optimizer.step()
+    script.learn(last(script.x))
 
 
 @program
@@ -1089,8 +597,7 @@ def model_with_a_weight_from_elsewhere() -> None:
     layer.weight.requires_grad = True
     logits = script.model(script.x)
     layer.weight = own
-    script.loss(logits, script.y).backward()
-    script.optimizer.step()
+    script.learn(logits)
 
 
 @program
@@ -1124,18 +631,18 @@ def model_converted_with_a_view_of_halves_of_records() -> None:
 
 
 @program
-def model_in_evaluation_mode() -> None:
-    script = Script()
-    script.model.eval()
-    script.step()
-
-
-@program
 def model_run_without_gradient() -> None:
     script = Script()
     with crypten.no_grad():
         logits = script.model(script.x)
     script.step(logits=lambda _: logits)
+
+
+@program
+def model_in_evaluation_mode() -> None:
+    script = Script()
+    script.model.eval()
+    script.step()
 
 
 @program
@@ -1162,12 +669,46 @@ def model_that_gets_larger_weights_on_the_way() -> None:
 
 # A batch is used more than once, or as another sample than it is.
 
+FRONTS: dict[str, Callable[[], list[Any]]] = {
+    "": list,
+    "_behind_an_activation": lambda: [nn.ReLU()],
+    "_behind_a_flatten": lambda: [crypten.nn.Flatten()],
+}
+for name, front in FRONTS.items():
+
+    def again(times: int, front: Any = front) -> None:
+        script = Script(*front(), last())
+        for _ in range(times):
+            script.step()
+
+    def at_rate(rate: float, front: Any = front) -> None:
+        Script(*front(), last(), sample_rate=rate).step()
+
+    program.each("batch_used", again, **{f"twice{name}": 2})
+    program.each("batch_of", at_rate, **{f"a_higher_rate{name}": 0.01, f"a_lower_rate{name}": 0.9})
+
+
+def vouched(x: Any = None, rate: float = RATE, norm: float = 1.0, cut: int = RECORDS) -> Any:
+    """Returns records that somebody vouched for, those of the script unless others are given."""
+    own, y = encrypted()
+    x = own if x is None else x
+    return crypten_ext.vouch_for(x, y[:cut], sample_rate=rate, max_feature_norm=norm)
+
+
+program.each(
+    "sample_vouched_for",
+    of_records,
+    with_another_rate=lambda: vouched(rate=RATE / 2),
+    with_no_rate=lambda: vouched(rate=0.0),
+    without_a_bound=lambda: vouched(norm=float("inf")),
+    without_rows_that_match=lambda: vouched(cut=-1),
+)
+
 
 @program
-def batch_used_twice() -> None:
-    script = Script()
-    script.step()
-    script.step()
+def batch_vouched_for() -> None:
+    ((x, y),) = batches()
+    crypten_ext.vouch_for(x, y, sample_rate=0.01, max_feature_norm=1.0)
 
 
 @program
@@ -1188,20 +729,6 @@ def batch_used_again_much_later() -> None:
     script.next().step()
     script.x, script.y = first
     script.step()
-
-
-@program
-def batch_used_again_behind_a_flatten() -> None:
-    script = Script(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES))
-    script.step()
-    script.step()
-
-
-@program
-def batch_used_again_behind_an_activation() -> None:
-    script = Script(nn.ReLU(), nn.Linear(WIDTH, CLASSES))
-    for _ in range(5):
-        script.step()
 
 
 @program
@@ -1229,26 +756,10 @@ def batch_of_plain_sgd_used_again() -> None:
 
 
 @program
-def batch_of_another_rate_behind_an_activation() -> None:
-    Script(nn.ReLU(), nn.Linear(WIDTH, CLASSES), sample_rate=0.01).step()
-
-
-@program
-def batch_of_another_rate_behind_a_flatten() -> None:
-    Script(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES), sample_rate=0.4).step()
-
-
-@program
 def batch_of_another_rate() -> None:
     script = Script()
     ((script.x, script.y),) = batches(sample_rate=0.9)
     script.step()
-
-
-@program
-def sample_vouched_for_with_another_rate() -> None:
-    x, y = crypten_ext.vouch_for(*encrypted(), sample_rate=0.9, max_feature_norm=1.0)
-    Script().step(x=lambda _: x, y=lambda _: y)
 
 
 @program
@@ -1276,36 +787,24 @@ def sample_vouched_for_and_changed() -> None:
     script.step()
 
 
-@program
-def batch_vouched_for() -> None:
-    ((x, y),) = batches()
-    crypten_ext.vouch_for(x, y, sample_rate=0.01, max_feature_norm=1.0)
-
-
-@program
-def sample_vouched_for_without_rows_that_match() -> None:
-    x, y = encrypted()
-    crypten_ext.vouch_for(x, y[:-1], sample_rate=RATE, max_feature_norm=1.0)
-
-
-@program
-def sample_vouched_for_with_no_rate() -> None:
-    crypten_ext.vouch_for(*encrypted(), sample_rate=0.0, max_feature_norm=1.0)
-
-
-@program
-def sample_vouched_for_without_a_bound() -> None:
-    crypten_ext.vouch_for(*encrypted(), sample_rate=RATE, max_feature_norm=float("inf"))
-
-
 # Gradients do not come from one loss on one batch.
 
 
-@program
-def gradient_of_the_hosts_loss() -> None:
+def of_own(backward: Callable[[Script, Any], Any]) -> None:
+    """A step after a backward pass of the script's own, of its logits."""
     script = Script()
-    crypten.nn.BCEWithLogitsLoss()(script.model(script.x), script.y).backward()
+    backward(script, script.model(script.x))
     script.optimizer.step()
+
+
+program.each(
+    "gradient",
+    of_own,
+    of_the_hosts_loss=lambda s, z: crypten.nn.BCEWithLogitsLoss()(z, s.y).backward(),
+    of_ones_own=lambda s, z: z.backward(s.y),
+    of_a_sum=lambda _, z: z.sum().backward(),
+    used_for_two_steps=lambda s, z: s.learn(z),
+)
 
 
 @program
@@ -1317,20 +816,6 @@ def gradient_of_the_hosts_loss_and_then_ours() -> None:
     except crypten_ext.nn.provenance.GradientError:
         logits.share += logits.share.sum(0)
     script.step(logits=lambda _: logits)
-
-
-@program
-def gradient_of_ones_own() -> None:
-    script = Script()
-    script.model(script.x).backward(script.y)
-    script.optimizer.step()
-
-
-@program
-def gradient_of_a_sum() -> None:
-    script = Script()
-    script.model(script.x).sum().backward()
-    script.optimizer.step()
 
 
 @program
@@ -1356,13 +841,6 @@ def gradient_taken_back_twice() -> None:
     loss = script.loss(script.model(script.x), script.y)
     loss.backward()
     loss.backward()
-
-
-@program
-def gradient_used_for_two_steps() -> None:
-    script = Script()
-    script.step()
-    script.optimizer.step()
 
 
 @program

@@ -8,11 +8,12 @@ from tf_keras import callbacks
 from tf_keras.optimizers import schedules
 
 from extensions.privacy.randomness import InsecureSeededSource
-from tests.helpers.programs import Corpus
+from tests.helpers.programs import Corpus, alone
 from tests.helpers.programs.keras_script import (
     CLASSES,
     WIDTH,
     data_sets,
+    deep,
     first,
     fit,
     held_out,
@@ -32,9 +33,17 @@ from tf_encrypted.keras import layers, losses
 program = Corpus()
 
 
-@program
-def records_of_two_owners() -> None:
-    fit(model())
+program.each(
+    "records",
+    alone,
+    of_two_owners=lambda: fit(model()),
+    sampled=lambda: fit(model(sample_rate=0.5), epochs=1),
+    vouched_for=lambda: fit(model(), vouched()),
+    made_under_encryption_and_vouched_for=lambda: fit(
+        model(), vouched(lambda x: tfe.clip_by_norm(x * 2, 1.0))
+    ),
+    of_a_data_set=lambda: fit(model(), (data_sets(), None)),
+)
 
 
 @program
@@ -47,11 +56,6 @@ def records_of_somebody_who_is_no_server() -> None:
 def records_with_targets() -> None:
     x, y = owned()
     fit(model(), (x, {name: np.eye(CLASSES)[labels] for name, labels in y.items()}))
-
-
-@program
-def records_sampled() -> None:
-    fit(model(sample_rate=0.5), epochs=1)
 
 
 @program
@@ -68,21 +72,11 @@ def records_that_are_lists() -> None:
 
 
 @program
-def records_vouched_for() -> None:
-    fit(model(), vouched())
-
-
-@program
 def records_vouched_for_in_several_fits() -> None:
     network, data = model(), vouched()
     for _ in range(3):
         fit(network, data)
     assert network.optimizer.ledger.phases[0].steps == 3
-
-
-@program
-def records_made_under_encryption_and_vouched_for() -> None:
-    fit(model(), vouched(lambda x: tfe.clip_by_norm(x * 2, 1.0)))
 
 
 @program
@@ -99,14 +93,15 @@ def images_of_an_owner() -> None:
     fit(network, ({"server0": x.reshape(-1, 2, 2)}, {"server0": y}))
 
 
-@program
-def model_with_a_hidden_layer() -> None:
-    fit(model(first(activation="relu"), layers.Dense(CLASSES)))
-
-
-@program
-def model_with_an_activation_layer() -> None:
-    fit(model(first(), layers.Activation("sigmoid"), layers.Dense(CLASSES)))
+program.each(
+    "model",
+    alone,
+    with_a_hidden_layer=lambda: fit(deep()),
+    with_an_activation_layer=lambda: fit(
+        model(first(), layers.Activation("sigmoid"), layers.Dense(CLASSES))
+    ),
+    without_bias=lambda: fit(model(first(use_bias=False))),
+)
 
 
 @program
@@ -119,17 +114,12 @@ def model_with_pooling_in_front() -> None:
 
 @program
 def model_of_which_the_last_layer_is_trained() -> None:
-    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    network = deep()
     network.layers[0].trainable = False
     before = network.get_weights()
     fit(network)
     same = [np.array_equal(*pair) for pair in zip(before, network.get_weights(), strict=True)]
     assert same == [True, True, False, False]
-
-
-@program
-def model_without_bias() -> None:
-    fit(model(first(use_bias=False)))
 
 
 @program
@@ -177,14 +167,14 @@ def plain_sgd() -> None:
     fit(network)
 
 
-@program
-def training_from_a_seed() -> None:
-    fit(model(source=InsecureSeededSource(4)))
-
-
-@program
-def records_of_a_data_set() -> None:
-    fit(model(), (data_sets(), None))
+program.each(
+    "training",
+    alone,
+    from_a_seed=lambda: fit(model(source=InsecureSeededSource(4))),
+    with_a_schedule=lambda: fit(
+        model(learning_rate=schedules.CosineDecay(0.5, decay_steps=9)), steps=2
+    ),
+)
 
 
 @program
@@ -202,11 +192,6 @@ def training_with_callbacks_of_keras() -> None:
         fit(network, steps=6, callbacks=[log, plateau], validation_data=held_out())
         assert network.optimizer.learning_rate < 0.5
         assert "epsilon" in Path(f"{folder}/log.csv").read_text()
-
-
-@program
-def training_with_a_schedule() -> None:
-    fit(model(learning_rate=schedules.CosineDecay(0.5, decay_steps=9)), steps=2)
 
 
 @program

@@ -1,5 +1,6 @@
 """Programs for ABY3's Keras whose epsilon would be false: every one of them must be refused."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,12 @@ import tensorflow as tf
 from tf_keras import callbacks
 from tf_keras.optimizers import schedules
 
-from tests.helpers.programs import Corpus
+from tests.helpers.programs import Corpus, alone, as_it_is
 from tests.helpers.programs.keras_script import (
     CLASSES,
     WIDTH,
     data_sets,
+    deep,
     first,
     fit,
     model,
@@ -39,122 +41,72 @@ def on_features(change: Any) -> None:
 
 # Records are private tensors that nobody vouches for.
 
+program.each(
+    "features",
+    on_features,
+    shared_by_the_script=lambda x: x,
+    scaled=lambda x: x * 20,
+    centred=lambda x: x - x.reduce_sum(axis=0, keepdims=True) * 0.2,
+    with_everybodys_sum=lambda x: x + x.reduce_sum(axis=0, keepdims=True),
+    mixed_by_a_public_matrix=lambda x: tfe.matmul(tfe.define_constant(np.ones((6, 6))), x),
+    with_rows_merged=lambda x: tfe.transpose(tfe.reshape(x, [WIDTH, -1])),
+    of_one_record_in_all_rows=lambda x: tfe.concat([x[:1]] * 6, axis=0),
+    clipped_under_encryption=lambda x: tfe.clip_by_norm(x, 1.0),
+    that_another_model_made=lambda x: model(first()).call(x),
+    from_a_variable=lambda _: tfe.define_private_variable(records()[0]),
+    that_are_public=lambda _: tfe.define_constant(records()[0]),
+)
 
-@program
-def features_shared_by_the_script() -> None:
-    on_features(lambda x: x)
-
-
-@program
-def features_scaled() -> None:
-    on_features(lambda x: x * 20)
-
-
-@program
-def features_centred() -> None:
-    on_features(lambda x: x - x.reduce_sum(axis=0, keepdims=True) * 0.2)
-
-
-@program
-def features_with_everybodys_sum() -> None:
-    on_features(lambda x: x + x.reduce_sum(axis=0, keepdims=True))
+# Records are not those of owners, or not as they should be.
 
 
-@program
-def features_mixed_by_a_public_matrix() -> None:
-    on_features(lambda x: tfe.matmul(tfe.define_constant(np.ones((6, 6))), x))
+def on_data(data: Callable[[], Any]) -> None:
+    """One step on this data."""
+    fit(model(), data())
 
 
-@program
-def features_with_rows_merged() -> None:
-    on_features(lambda x: tfe.transpose(tfe.reshape(x, [WIDTH, -1])))
+def on_owned(x: Any = as_it_is, y: Any = as_it_is) -> Callable[[], Any]:
+    """Returns owners' data of which each owner's features or targets are changed."""
+
+    def data() -> Any:
+        features, labels = owned()
+        return (
+            {name: x(values) for name, values in features.items()},
+            {name: y(values) for name, values in labels.items()},
+        )
+
+    return data
 
 
-@program
-def features_of_one_record_in_all_rows() -> None:
-    on_features(lambda x: tfe.concat([x[:1]] * 6, axis=0))
-
-
-@program
-def features_doubled_in_number() -> None:
-    x, y = shared()
-    fit(model(), (tfe.concat([x, x], axis=0), tfe.concat([y, y], axis=0)))
-
-
-@program
-def features_clipped_under_encryption() -> None:
-    on_features(lambda x: tfe.clip_by_norm(x, 1.0))
-
-
-@program
-def features_that_another_model_made() -> None:
-    other = model(first())
-    on_features(lambda x: other.call(x))
-
-
-@program
-def features_from_a_variable() -> None:
-    _, y = shared()
-    fit(model(), (tfe.define_private_variable(records()[0]), y))
-
-
-@program
-def features_that_are_public() -> None:
-    _, y = shared()
-    fit(model(), (tfe.define_constant(records()[0]), y))
-
-
-@program
-def features_shared_within_a_dictionary() -> None:
-    x, y = shared()
-    fit(model(), ({"server0": x}, {"server0": y}))
-
-
-@program
-def features_without_owner() -> None:
-    fit(model(), records())
-
-
-@program
-def features_of_tensorflow() -> None:
-    x, y = records()
-    fit(model(), (tf.constant(x), tf.constant(y)))
-
-
-@program
-def features_beyond_their_bound() -> None:
-    x, y = owned()
-    fit(model(), ({name: 20 * values for name, values in x.items()}, y))
-
-
-@program
-def features_that_are_no_numbers() -> None:
-    x, y = owned()
-    x["server0"][0, 0] = np.nan
-    fit(model(), (x, y))
-
-
-@program
-def features_of_another_width() -> None:
-    x, y = owned()
-    fit(model(), ({name: values[:, :2] for name, values in x.items()}, y))
-
-
-@program
-def features_of_nobody() -> None:
-    x, y = owned()
-    fit(model(), ({name: values[:0] for name, values in x.items()}, y))
-
-
-@program
-def features_of_a_data_set_that_repeats() -> None:
-    fit(model(), ({name: one.repeat(2) for name, one in data_sets().items()}, None))
-
-
-@program
-def features_of_a_data_set_on_anothers_device() -> None:
-    one, other = data_sets().values()
-    fit(model(), ({"server0": other, "server1": one}, None))
+program.each(
+    "features",
+    on_data,
+    doubled_in_number=lambda: tuple(tfe.concat([t, t], axis=0) for t in shared()),
+    shared_within_a_dictionary=lambda: tuple({"server0": t} for t in shared()),
+    of_tensorflow=lambda: tuple(map(tf.constant, records())),
+    without_owner=records,
+    beyond_their_bound=on_owned(x=lambda x: 20 * x),
+    that_are_no_numbers=on_owned(x=lambda x: np.where(x == x.max(), np.nan, x)),
+    of_another_width=on_owned(x=lambda x: x[:, :2]),
+    of_nobody=on_owned(x=lambda x: x[:0]),
+    of_a_data_set_that_repeats=lambda: (
+        {name: one.repeat(2) for name, one in data_sets().items()},
+        None,
+    ),
+    of_a_data_set_on_anothers_device=lambda: (
+        dict(zip(["server1", "server0"], data_sets().values(), strict=True)),
+        None,
+    ),
+    of_a_data_set_with_other_targets=lambda: (data_sets(), owned()[1]),
+    of_a_data_set_without_owner=lambda: (data_sets()["server0"], None),
+)
+program.each(
+    "targets",
+    on_data,
+    beyond_their_range=on_owned(y=lambda y: 30.0 * np.eye(CLASSES)[y]),
+    of_other_owners=lambda: (owned()[0], {f"server{2 - i}": owned()[1]["server0"] for i in (0, 1)}),
+    shared_beside_owned_features=lambda: (owned()[0], shared()[1]),
+)
 
 
 @program
@@ -162,92 +114,29 @@ def features_of_a_data_set_beyond_their_bound() -> None:
     fit(model(max_feature_norm=0.1), (data_sets(), None))
 
 
-@program
-def features_of_a_data_set_with_other_targets() -> None:
-    fit(model(), (data_sets(), owned()[1]))
-
-
-@program
-def features_of_a_data_set_without_owner() -> None:
-    fit(model(), (data_sets()["server0"], None))
-
-
-@program
-def targets_beyond_their_range() -> None:
-    x, y = owned()
-    fit(model(), (x, {name: 30.0 * np.eye(CLASSES)[labels] for name, labels in y.items()}))
-
-
-@program
-def targets_of_other_owners() -> None:
-    x, y = owned()
-    fit(model(), (x, {"server2": y["server0"], "server1": y["server1"]}))
-
-
-@program
-def targets_shared_beside_owned_features() -> None:
-    fit(model(), (owned()[0], shared()[1]))
-
-
 # What was vouched for is used as something else.
 
-
-@program
-def vouched_features_with_plain_targets() -> None:
-    x, _ = vouched()
-    fit(model(), (x, shared()[1]))
-
-
-@program
-def vouched_targets_with_owned_features() -> None:
-    _, y = vouched()
-    fit(model(), (owned()[0], y))
-
-
-@program
-def vouched_parts_of_two_calls() -> None:
-    fit(model(), (vouched()[0], vouched()[1]))
-
-
-@program
-def vouched_parts_in_the_wrong_order() -> None:
-    fit(model(), vouched()[::-1])
-
-
-@program
-def vouched_features_as_targets() -> None:
-    x, _ = vouched()
-    fit(model(), (x, x))
-
-
-@program
-def vouched_records_of_a_sample() -> None:
-    fit(model(sample_rate=0.5), vouched())
-
-
-@program
-def vouched_records_of_a_larger_bound() -> None:
-    fit(model(max_feature_norm=1.0), vouched(max_feature_norm=2.0))
-
-
-@program
-def vouched_records_without_a_bound() -> None:
-    vouched(max_feature_norm=float("inf"))
-
-
-@program
-def vouched_records_that_do_not_match() -> None:
-    vouched(lambda x: x[:-1])
-
-
-@program
-def vouched_records_in_the_clear() -> None:
-    vouch_for(*records(), max_feature_norm=1.0)
-
-
-@program
-def vouched_records_of_another_width() -> None:
-    fit(model(), vouched(lambda x: x[:, :2]))
+program.each(
+    "vouched",
+    on_data,
+    parts_of_two_calls=lambda: (vouched()[0], vouched()[1]),
+    parts_in_the_wrong_order=lambda: vouched()[::-1],
+    features_with_plain_targets=lambda: (vouched()[0], shared()[1]),
+    targets_with_owned_features=lambda: (owned()[0], vouched()[1]),
+    features_as_targets=lambda: [vouched()[0]] * 2,
+    records_of_another_width=lambda: vouched(lambda x: x[:, :2]),
+)
+program.each(
+    "vouched",
+    alone,
+    records_of_a_sample=lambda: fit(model(sample_rate=0.5), vouched()),
+    records_of_a_larger_bound=lambda: fit(
+        model(max_feature_norm=1.0), vouched(max_feature_norm=2.0)
+    ),
+    records_without_a_bound=lambda: vouched(max_feature_norm=float("inf")),
+    records_that_do_not_match=lambda: vouched(lambda x: x[:-1]),
+    records_in_the_clear=lambda: vouch_for(*records(), max_feature_norm=1.0),
+)
 
 
 # The model has parts of its own.
@@ -281,24 +170,22 @@ class MixingSequential(Sequential):
         return super().call(inputs - inputs.reduce_sum(axis=0, keepdims=True))
 
 
-@program
-def model_with_a_layer_of_ones_own() -> None:
-    model(first(Mixing))
-
-
-@program
-def model_with_a_backward_of_ones_own() -> None:
-    model(first(Doubling))
-
-
-@program
-def model_with_something_around_a_layer() -> None:
-    model(first(), Around(), layers.Dense(CLASSES))
-
-
-@program
-def model_with_a_call_of_ones_own() -> None:
-    fit(model(kind=MixingSequential))
+program.each(
+    "model",
+    alone,
+    with_a_layer_of_ones_own=lambda: model(first(Mixing)),
+    with_a_backward_of_ones_own=lambda: model(first(Doubling)),
+    with_something_around_a_layer=lambda: model(first(), Around(), layers.Dense(CLASSES)),
+    with_a_call_of_ones_own=lambda: fit(model(kind=MixingSequential)),
+    with_an_activation_that_is_a_function=lambda: model(
+        first(activation=lambda x: x * 2), layers.Dense(CLASSES)
+    ),
+    with_batch_normalisation=lambda: model(first(), layers.BatchNormalization()),
+    with_a_reshape=lambda: model(first(), layers.Reshape([2, 2])),
+    with_gradients_averaged_first=lambda: model(first(lazy_normalization=True)),
+    with_linear_layers_in_a_row=lambda: model(first(), layers.Dense(CLASSES)),
+    with_an_activation_behind_it=lambda: model(first(activation="sigmoid")),
+)
 
 
 @program
@@ -317,19 +204,9 @@ def model_whose_layers_call_was_replaced() -> None:
 
 @program
 def model_whose_activation_was_replaced() -> None:
-    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    network = deep()
     network.layers[0].activation = lambda x: x - x.reduce_sum(axis=0, keepdims=True) * 0.2
     fit(network)
-
-
-@program
-def model_with_an_activation_that_is_a_function() -> None:
-    model(first(activation=lambda x: x * 2), layers.Dense(CLASSES))
-
-
-@program
-def model_with_batch_normalisation() -> None:
-    model(first(), layers.BatchNormalization())
 
 
 @program
@@ -339,18 +216,8 @@ def model_with_a_convolution() -> None:
 
 
 @program
-def model_with_a_reshape() -> None:
-    model(first(), layers.Reshape([2, 2]))
-
-
-@program
-def model_with_gradients_averaged_first() -> None:
-    model(first(lazy_normalization=True))
-
-
-@program
 def model_that_is_frozen_whole() -> None:
-    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    network = deep()
     for layer in network.layers:
         layer.trainable = False
     fit(network)
@@ -371,52 +238,37 @@ def model_with_a_layer_twice() -> None:
 
 @program
 def model_with_a_bias_in_common() -> None:
-    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    network = deep()
     below, above = network.layers
     above.bias = below.bias
     fit(network)
 
 
 @program
-def model_with_linear_layers_in_a_row() -> None:
-    model(first(), layers.Dense(CLASSES))
-
-
-@program
-def model_with_an_activation_behind_it() -> None:
-    model(first(activation="sigmoid"))
-
-
-@program
 def model_that_starts_too_large() -> None:
-    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    network = deep()
     network.set_weights([np.full(weight.shape, 26.0) for weight in network.get_weights()])
     fit(network)
 
 
 # Gradients are taken or used in other ways.
 
-
-@program
-def optimizer_of_the_host() -> None:
-    Sequential([first()]).compile(optimizers.SGD(), BinaryCrossentropy())
-
-
-@program
-def optimizer_in_a_model_of_the_host() -> None:
-    host.Sequential([layers.Dense(CLASSES, batch_input_shape=[6, WIDTH])]).compile(
-        optimizer(), BinaryCrossentropy()
-    )
-
-
-@program
-def loss_of_the_host_on_probabilities() -> None:
-    Sequential([first()]).compile(optimizer(), losses.BinaryCrossentropy())
-
-
-@program
-def loss_that_is_a_square() -> None:
-    Sequential([first()]).compile(optimizer(), losses.MeanSquaredError())
+program.each(
+    "",
+    alone,
+    optimizer_of_the_host=lambda: Sequential([first()]).compile(
+        optimizers.SGD(), BinaryCrossentropy()
+    ),
+    optimizer_in_a_model_of_the_host=lambda: host.Sequential(
+        [layers.Dense(CLASSES, batch_input_shape=[6, WIDTH])]
+    ).compile(optimizer(), BinaryCrossentropy()),
+    loss_of_the_host_on_probabilities=lambda: Sequential([first()]).compile(
+        optimizer(), losses.BinaryCrossentropy()
+    ),
+    loss_that_is_a_square=lambda: Sequential([first()]).compile(
+        optimizer(), losses.MeanSquaredError()
+    ),
+)
 
 
 @program
@@ -425,53 +277,32 @@ def loss_that_averages_first() -> None:
     Sequential([first()]).compile(optimizer(), loss)
 
 
-@program
-def gradient_of_a_whole_batch() -> None:
-    model().backward(shared()[1])
-
-
-@program
-def batch_of_the_host() -> None:
-    model().fit_batch(*shared())
-
-
-@program
-def training_without_an_optimizer() -> None:
-    fit(Sequential([first()]))
-
-
-@program
-def training_of_no_steps() -> None:
-    fit(model(), steps=0)
-
-
-@program
-def training_that_goes_on_beyond_its_end() -> None:
-    fit(model(), initial_step=2)
-
-
-@program
-def training_that_moves_too_far() -> None:
-    fit(model(first(activation="relu"), layers.Dense(CLASSES), learning_rate=300.0), steps=9)
+program.each(
+    "",
+    alone,
+    gradient_of_a_whole_batch=lambda: model().backward(shared()[1]),
+    batch_of_the_host=lambda: model().fit_batch(*shared()),
+    training_without_an_optimizer=lambda: fit(Sequential([first()])),
+    training_of_no_steps=lambda: fit(model(), steps=0),
+    training_that_goes_on_beyond_its_end=lambda: fit(model(), initial_step=2),
+    training_that_moves_too_far=lambda: fit(deep(learning_rate=300.0), steps=9),
+)
 
 
 # What is counted, and when a training ends, costs more than it seems.
 
-
-@program
-def validation_on_what_is_trained_on() -> None:
-    fit(model(), validation_data=owned())
+program.each(
+    "validation",
+    alone,
+    on_what_is_trained_on=lambda: fit(model(), validation_data=owned()),
+    on_a_data_set_that_is_trained_on=lambda: fit(model(), validation_data=data_sets("server0")),
+)
 
 
 @program
 def validation_on_a_part_of_what_is_trained_on() -> None:
     x, y = owned()
     fit(model(), validation_data=({"server0": x["server0"][2:]}, {"server0": y["server0"][2:]}))
-
-
-@program
-def validation_on_a_data_set_that_is_trained_on() -> None:
-    fit(model(), validation_data=data_sets("server0"))
 
 
 @after_a_step
@@ -488,9 +319,11 @@ def evaluation_on_private_tensors_that_were_trained_on() -> None:
     network.evaluate(*tensors)
 
 
-@program
-def counts_with_no_noise_at_all() -> None:
-    fit(model(), validation_data=owned(), count_noise=0.0)
+program.each(
+    "counts",
+    alone,
+    with_no_noise_at_all=lambda: fit(model(), validation_data=owned(), count_noise=0.0),
+)
 
 
 @program
@@ -499,23 +332,21 @@ def weights_restored_by_a_callback() -> None:
     fit(model(), callbacks=[stop])
 
 
-@program
-def weights_written_by_a_callback() -> None:
-    fit(model(), callbacks=[callbacks.ModelCheckpoint("weights")])
-
-
-@program
-def learning_rate_of_a_function() -> None:
-    fit(model(learning_rate=lambda: 0.5))
-
-
-@program
-def learning_rate_that_ends_at_zero() -> None:
-    fit(model(learning_rate=schedules.CosineDecay(0.5, decay_steps=3)), steps=5)
+program.each(
+    "",
+    alone,
+    weights_written_by_a_callback=lambda: fit(
+        model(), callbacks=[callbacks.ModelCheckpoint("weights")]
+    ),
+    learning_rate_of_a_function=lambda: fit(model(learning_rate=lambda: 0.5)),
+    learning_rate_that_ends_at_zero=lambda: fit(
+        model(learning_rate=schedules.CosineDecay(0.5, decay_steps=3)), steps=5
+    ),
+)
 
 
 @program
 def learning_rates_that_move_too_far() -> None:
     rising = schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=3.0)
-    network = model(first(activation="relu"), layers.Dense(CLASSES), learning_rate=rising)
+    network = deep(learning_rate=rising)
     fit(network, steps=9)

@@ -67,6 +67,11 @@ def model(*stack: Any, kind: Any = Sequential, **options: Any) -> Any:
     return network
 
 
+def deep(**options: Any) -> Any:
+    """Returns one with a hidden layer."""
+    return model(first(activation="relu"), layers.Dense(CLASSES), **options)
+
+
 def fit(network: Any, data: Any = None, **options: Any) -> None:
     """Makes one step."""
     network.fit(*(data or owned()), **{"steps": 1, "verbose": False, **options})

@@ -13,6 +13,7 @@ from crypten_ext import nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
 from tests.helpers.party_tasks.protocols import Outcome, outcome, session
+from tests.helpers.programs import as_it_is
 
 import crypten
 from crypten.mpc import MPCTensor
@@ -21,11 +22,6 @@ WIDTH, HIDDEN, CLASSES, RECORDS, RATE = 4, 4, 4, 6, 0.5
 """As many features as classes, so that tensors can be put into one another's places."""
 
 Between = Callable[[Any], Any]
-
-
-def as_it_is(tensor: Any) -> Any:
-    """Returns the tensor."""
-    return tensor
 
 
 def records(count: int = RECORDS) -> tuple[np.ndarray, np.ndarray]:
@@ -95,7 +91,11 @@ class Script:
         else:
             below, activation, above = self.model.children()
             output = above(activation(hidden(below(first))))
-        self.loss(logits(output), y(self.y)).backward()
+        self.learn(logits(output), y(self.y))
+
+    def learn(self, logits: Any, y: Any = None) -> None:
+        """Makes the second half of a step, with these logits."""
+        self.loss(logits, self.y if y is None else y).backward()
         self.optimizer.step()
 
 
