@@ -30,7 +30,7 @@ NAMED_BY_OTHERS = {
     "extensions/options/kinds.py",  # what an option may choose
     "extensions/own_functions.py",  # a function of the user's
     "extensions/runs/processes/copies.py",  # what a launcher asks for
-    "extensions/runs/processes/worker.py",  # a task of another process
+    "extensions/runs/processes/channel.py",  # a task of another process
     "tfe_ext/compat.py",
 }
 """Where modules are imported by a name in a string, which import-linter cannot see."""

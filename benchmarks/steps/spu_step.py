@@ -2,7 +2,7 @@
 
 `benchmarks.instruments.spu.SpuParties` runs it by an interpreter that has the package `spu`; it
 imports nothing of this project but `benchmarks.instruments.spu_party` and
-`extensions.runs.processes.wire`.
+`extensions.transport.kernel`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.instruments.spu_party import SpuParty, compiled, serve, timed
-from extensions.runs.processes.wire import carried, connections
+from extensions.transport.kernel import carried, connections
 
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
 """As in `benchmarks.steps.linear_step`, which needs more than SPU's environment has."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
@@ -17,17 +17,13 @@ Beside = Provider | Literal["ttp"]
 """Who may deal beside parties; "ttp" is CrypTen's third party."""
 
 
-class DealingProcess:
+class DealingProcess(Process):
     """A dealer or a third party.
 
     Args:
         name: "the dealer" or "the third party".
         lost: Makes its error from a reason.
-        module: What it runs.
-        arguments: The module's arguments.
-        env: Its whole environment.
-        descriptors: Further file descriptors that it inherits.
-        template: What it is a copy of, if anything.
+        module: As for `Process`, like all further arguments.
     """
 
     def __init__(
@@ -36,25 +32,12 @@ class DealingProcess:
         lost: Callable[[str], LostError],
         module: str,
         *arguments: str,
-        env: dict[str, str],
-        descriptors: Sequence[int] = (),
-        template: Template | None,
+        **given: Any,
     ) -> None:
         self._name = name
         self._lost = lost
         self._told: LostError | None = None
-        self.process = Process(
-            *(module, *arguments),
-            env=env,
-            receive=self._hear,
-            descriptors=descriptors,
-            template=template,
-        )
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self.process.pid
+        super().__init__(module, *arguments, receive=self._hear, **given)
 
     def _hear(self, frame: bytes) -> None:
         """It tells its launcher which party it lost, and nothing else."""
@@ -67,7 +50,7 @@ class DealingProcess:
 
         None while it works, and once it has ended because its parties said goodbye.
         """
-        status = self.process.status
+        status = self.status
         if not status:
             return None
         self.end()  # it has printed all that it will
@@ -76,13 +59,9 @@ class DealingProcess:
     def error(self, reason: str) -> LostError:
         """Returns the error that says how it was lost, with what it printed."""
         error = self._lost(f"{reason}.")
-        if lines := self.process.last_lines():
+        if lines := self.last_lines():
             error.add_note(f"The last lines that {self._name} printed:\n{lines}")
         return error
-
-    def end(self) -> None:
-        """The process is killed and reaped."""
-        self.process.end()
 
 
 def check_dealing(provider: str, parties: int) -> None:

@@ -14,22 +14,23 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
+from crypten_ext.compat import check_installed
+from crypten_ext.here import ADDRESS
 from crypten_ext.processes.dealing import Beside, DealingProcess, check_dealing, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
-from crypten_ext.processes.template import template_of
 from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, DealerLostError, LostError, PartyLostError, PeaError
 from extensions.rules import Whole
 from extensions.runs.options import Transport
-from extensions.runs.processes import Failure, Process, Silences, Template
+from extensions.runs.processes import Failure, Process, Silences, Template, shared_template
 from extensions.runs.processes.seats import seats
 
 __all__ = ["Parties", "PartyFailedError"]
@@ -39,7 +40,35 @@ _SETTLING = 1.5
 _LEAVING = 5.0
 _LONGEST_STEP = 1.0
 
+_IMPORTED = (PROGRAM, "crypten_ext.registry")
+
 OnEvent = Callable[[int, dict[str, Any]], None]
+
+
+@contextmanager
+def template_of(
+    parties: int, *, env: Mapping[str, str] | None = None, modules: Sequence[str] = ()
+) -> Iterator[Template | None]:
+    """Yields what `parties` parties are copies of, which imports from now on; None but on Linux.
+
+    All blocks that are open at once with equal arguments share it, and so do pools: one that opens
+    inside the block finds imported what the block began to import. The address of a dealer may
+    differ, and the number of parties as far as each has as many threads.
+
+    Args:
+        parties: Their number.
+        env: Environment variables for the parties, over those of this process.
+        modules: That tasks will need, beside CrypTen.
+
+    Raises:
+        MissingExtraError: torch or CrypTen is not installed.
+    """
+    check_installed()
+    common = environment_of(parties, "", env or {})
+    early = {name: value for name, value in (env or {}).items() if name != ADDRESS}
+    kind = (common["OMP_NUM_THREADS"], frozenset(early.items()))
+    with shared_template(*_IMPORTED, *modules, env=common, key=kind) as template:
+        yield template
 
 
 class Parties:
@@ -57,7 +86,7 @@ class Parties:
             for the others a task does.
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
             is, and for all pools that are open at once with equal `modules` and `env`: that spares
-            processor time and memory (`crypten_ext.processes.template.template_of`).
+            processor time and memory (`template_of`).
         transport: "tls", with keys that are made for this pool, or "gloo", in the clear.
 
     Guarantees:
@@ -121,10 +150,12 @@ class Parties:
         with seats(self._transport, folder, all_of_them, dealer=dealer) as given:
             self._dealing = start_dealing(self._provider, number, common, own, given[-1])
             for rank, seat in enumerate(given[:number]):
-                env = {**common, **seat.env, "RANK": str(rank)}
-                receive, given_to = partial(self._hear, rank), seat.descriptors
                 party = Process(
-                    PROGRAM, env=env, receive=receive, descriptors=given_to, template=own
+                    PROGRAM,
+                    env={**common, **seat.env, "RANK": str(rank)},
+                    receive=partial(self._hear, rank),
+                    descriptors=seat.descriptors,
+                    template=own,
                 )
                 self._parties.append(party)
 
@@ -258,7 +289,7 @@ class Parties:
         """Who is silent from now on: the parties by rank, then who deals."""
         watched = [*self._parties]
         if self._dealing is not None:
-            watched.append(self._dealing.process)
+            watched.append(self._dealing)
         return Silences(watched, self._silence, self._starting)
 
     def _silent(self, number: int, reason: str) -> LostError:

@@ -10,7 +10,7 @@ from crypten_ext.transport import current
 from crypten_ext.world import exchange
 from extensions.protocols.agreement import exchange_bytes
 from extensions.protocols.host import Carried, Traffic
-from extensions.runs.processes.wire import Connection, carried, connections
+from extensions.transport.kernel import Connection, carried, connections
 
 import crypten
 from crypten import communicator

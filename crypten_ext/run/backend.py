@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.launch import Parties, template_of
 from crypten_ext.processes.pace import usual
-from crypten_ext.processes.template import template_of
 from crypten_ext.run.needs import PREPARED, check_lattice
 from crypten_ext.run.using import use as use
 from extensions.errors import ArgumentError, PartyLostError

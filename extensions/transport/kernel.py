@@ -1,19 +1,25 @@
 """What the kernel knows of a connection of TCP: what it carried, and when the other end was heard.
 
 Linux alone tells it, from 4.19 on; elsewhere nothing was carried, and everybody was heard just now.
+What is counted is payload: not the headers of TCP and IP, and not what TCP sends again because it
+was lost.
 """
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
-from contextlib import suppress
+import sys
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 _INFO = struct.Struct("=3xB20xI24xII68xQ8xI52xQQ")
 """Of struct tcp_info (linux/tcp.h), as `_Info` names it."""
-INTERNET = (socket.AF_INET, socket.AF_INET6)
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
 _HUNG_UP = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 
 
@@ -37,6 +43,64 @@ def carried_by(connection: socket.socket) -> tuple[int, int]:
     if info is None:
         return 0, 0
     return info.bytes_sent - info.bytes_again + info.unsent, info.bytes_received
+
+
+@dataclass(frozen=True)
+class Connection:
+    """An open TCP connection.
+
+    Attributes:
+        descriptor: of its file.
+        near: port at this end.
+        far: port at the other one.
+    """
+
+    descriptor: int
+    near: int
+    far: int
+
+
+def connections() -> list[Connection]:
+    """Returns this process's open TCP connections; none on systems other than Linux."""
+    if sys.platform != "linux":
+        return []
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError), closing(_again(int(name))) as one:
+            if one.family in _INTERNET and one.type == socket.SOCK_STREAM:
+                far = one.getpeername()[1]  # one that listens has no other end
+                found.append(Connection(int(name), one.getsockname()[1], far))
+    return found
+
+
+def carried(descriptors: Iterable[int]) -> tuple[int, int]:
+    """Returns the bytes that connections sent and received since they were opened.
+
+    Sent is what was handed to the kernel, received what has come, whether it was read or not. One
+    that is closed counts nothing.
+
+    Args:
+        descriptors: of their files.
+
+    Cost:
+        Some microseconds each.
+    """
+    sent = received = 0
+    for descriptor in descriptors:
+        with suppress(OSError), closing(_again(descriptor)) as one:
+            own = carried_by(one)
+            sent, received = sent + own[0], received + own[1]
+    return sent, received
+
+
+def _again(descriptor: int) -> socket.socket:
+    """The socket by a further descriptor: closing that one leaves it open."""
+    further = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=further)
+    except BaseException:
+        os.close(further)
+        raise
 
 
 def silent_for(connection: socket.socket) -> float:
@@ -66,7 +130,7 @@ def cut(connection: socket.socket) -> None:
 
 
 def _info(connection: socket.socket) -> _Info | None:
-    if not hasattr(socket, "TCP_INFO") or connection.family not in INTERNET:
+    if not hasattr(socket, "TCP_INFO") or connection.family not in _INTERNET:
         return None
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)

@@ -17,10 +17,9 @@ from crypten_ext import dealer
 from crypten_ext.processes import launch, liveness
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.interruption import SIGNAL
-from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.launch import Parties, template_of
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, Watch, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
-from crypten_ext.processes.template import template_of
 from crypten_ext.transport.meeting import STATUS, board_of
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.budget.file import update

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from crypten_ext.processes.launch import Parties
-from crypten_ext.processes.template import template_of
+from crypten_ext.processes.launch import Parties, template_of
 from extensions.runs.processes import Process
 from tests.conftest import SHARED
 from tests.helpers.commands import parent_of

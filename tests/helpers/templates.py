@@ -30,9 +30,9 @@ def kept_templates() -> Iterator[None]:
     if importlib.util.find_spec("crypten") is None:
         yield
         return
-    from crypten_ext.processes import template
+    from crypten_ext.processes import launch
 
-    share = template.shared_template
+    share = launch.shared_template
 
     @contextmanager
     def shared(
@@ -46,7 +46,7 @@ def kept_templates() -> Iterator[None]:
             yield found
 
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(template, "shared_template", shared)
+        patch.setattr(launch, "shared_template", shared)
         stack.callback(_kept.clear)
         yield
 

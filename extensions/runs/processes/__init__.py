@@ -6,16 +6,19 @@ sign of life to the launcher, and tells the other side to leave.
 """
 
 from extensions.runs.processes.call import Program, call
-from extensions.runs.processes.channel import Channel, end_with, open_channel
+from extensions.runs.processes.channel import Channel, end_with, open_channel, serve
 from extensions.runs.processes.failure import Failure, describe_ending
-from extensions.runs.processes.lifetime import ORPHANED, die_with
 from extensions.runs.processes.process import Process
 from extensions.runs.processes.silence import Silences
-from extensions.runs.processes.template import Template, shared_template
-from extensions.runs.processes.worker import serve
+from extensions.runs.processes.starting import (
+    Template,
+    die_with,
+    end,
+    shared_template,
+    start,
+)
 
 __all__ = [
-    "ORPHANED",
     "Channel",
     "Failure",
     "Process",
@@ -25,8 +28,10 @@ __all__ = [
     "call",
     "describe_ending",
     "die_with",
+    "end",
     "end_with",
     "open_channel",
     "serve",
     "shared_template",
+    "start",
 ]

@@ -7,14 +7,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from extensions.errors import LostError
-from extensions.runs.processes.failure import Failure
 from extensions.runs.processes.process import Process
 from extensions.runs.processes.silence import Silences
 
 _PROGRAM = "extensions.runs.processes"
-_ENDING = 5.0
-_LOOK = 1.0
-_SILENCE = 120.0
+_ENDING, _LOOK, _SILENCE = 5.0, 1.0, 120.0
 
 
 class Program:
@@ -32,7 +29,6 @@ class Program:
         self._lost, self._silence = lost, silence
         self._frames: SimpleQueue[bytes] = SimpleQueue()
         self._process = Process(_PROGRAM, env=env, receive=self._frames.put)
-        self._ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -41,12 +37,7 @@ class Program:
         if kind is None:
             self._process.send(b"")
             self._process.wait(_ENDING)
-        self._end()
-
-    def _end(self) -> None:
-        if not self._ended:
-            self._ended = True
-            self._process.end()
+        self._process.end()
 
     def call(
         self,
@@ -72,20 +63,33 @@ class Program:
         deadline = time.monotonic() + timeout
         silences = Silences([self._process], self._silence, self._silence)
         self._process.send(pickle.dumps((task, dict(arguments))))
-        try:
-            while frame := _next(self._frames, silences, deadline, self._lost):
-                kind, body = pickle.loads(frame)
-                if kind == "done":
-                    return body
-                if kind == "failed":
-                    raise _error(body, self._lost)
-                on_event(body)
-        except Empty:
-            raise self._lost(f"took longer than {timeout:g} s") from None
-        self._process.wait(_ENDING)
-        self._end()
-        lost = self._lost(f"died with status {self._process.status}")
-        raise _noted(lost, self._process.last_lines())
+        while True:
+            step = min(_LOOK, max(0.0, deadline - time.monotonic()))
+            try:
+                frame = self._frames.get(timeout=step)
+            except Empty:
+                if silent := silences.lost(step):
+                    raise self._lost(silent[1]) from None
+                if time.monotonic() >= deadline:
+                    raise self._lost(f"took longer than {timeout:g} s") from None
+                continue
+            if not frame:
+                self._process.wait(_ENDING)
+                self._process.end()
+                reason = f"died with status {self._process.status}"
+                raise self._because(reason, self._process.last_lines())
+            kind, body = pickle.loads(frame)
+            if kind == "done":
+                return body
+            if kind == "failed":
+                raise body.error or self._because("failed", body.trace)
+            on_event(body)
+
+    def _because(self, reason: str, note: str) -> LostError:
+        error = self._lost(reason)
+        if note:
+            error.add_note(note)
+        return error
 
 
 def call(
@@ -104,31 +108,3 @@ def call(
     """
     with Program(env, lost, silence) as program:
         return program.call(task, arguments, timeout=timeout, on_event=on_event)
-
-
-def _next(
-    frames: SimpleQueue[bytes],
-    silences: Silences,
-    deadline: float,
-    lost: Callable[[str], LostError],
-) -> bytes:
-    """Returns the next frame; raises Empty at the deadline, and a loss if the process is silent."""
-    while True:
-        step = min(_LOOK, max(0.0, deadline - time.monotonic()))
-        try:
-            return frames.get(timeout=step)
-        except Empty:
-            if silent := silences.lost(step):
-                raise lost(silent[1]) from None
-            if time.monotonic() >= deadline:
-                raise
-
-
-def _error(failure: Failure, lost: Callable[[str], LostError]) -> Exception:
-    return failure.error or _noted(lost("failed"), failure.trace)
-
-
-def _noted(error: LostError, note: str) -> LostError:
-    if note:
-        error.add_note(note)
-    return error

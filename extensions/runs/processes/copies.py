@@ -1,15 +1,12 @@
 """The programme of a template: it imports modules, then forks the copies that it is asked for.
 
 Run as ``python -m extensions.runs.processes.copies MODULE... ORDERS_FD`` by
-`extensions.runs.processes.template`.
+`extensions.runs.processes.starting.Template`.
 """
-
-from __future__ import annotations
 
 import gc
 import importlib
 import os
-import pickle
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -18,7 +15,10 @@ from typing import cast
 
 import numpy as np
 
-from extensions.runs.processes.lifetime import die_with
+from extensions.runs.processes.starting import die_with
+
+_Children = dict[int, tuple[int, Connection]]
+"""Process id, and where its end is told, by the descriptor that is ready when it has ended."""
 
 
 def seed_anew() -> None:
@@ -28,54 +28,52 @@ def seed_anew() -> None:
         torch.seed()
 
 
-def _begin(
-    orders: Connection, children: dict[int, int], template: int
-) -> tuple[str, list[str]] | None:
-    """Forks one copy as ordered; returns, in the copy alone, its module and arguments."""
-    module, arguments, changes, without, inherited, handles = pickle.loads(orders.recv_bytes())
-    descriptors = [recv_handle(orders) for _ in range(handles)]
-    bound, binds = os.pipe()
+def _begin(orders: Connection, children: _Children, template: int) -> str | None:
+    """Forks one copy as ordered; returns, in the copy alone, which module it runs."""
+    module, arguments, changes, without, inherited, places = orders.recv()
+    first, *descriptors = [recv_handle(orders) for _ in range(1 + inherited + len(places))]
+    told = Connection(first, readable=False)
     if pid := os.fork():
-        children[os.pidfd_open(pid)] = pid
-        for descriptor in [*descriptors, binds]:
+        children[os.pidfd_open(pid)] = pid, told
+        for descriptor in descriptors:
             os.close(descriptor)
-        os.read(bound, 1)  # nobody hears of a copy that could outlive this process
-        os.close(bound)
-        orders.send_bytes(pickle.dumps((pid, None)))
         return None
     die_with(template)
     os.setsid()
-    for descriptor in (bound, binds):
-        os.close(descriptor)
-    orders.close()
-    for watched in children:
+    told.send((os.getpid(), None))  # nobody hears of a copy that could outlive the template
+    for watched, (_, sibling) in children.items():
         os.close(watched)
-    for output in descriptors[inherited:]:
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        sibling.close()
+    orders.close()
+    told.close()
+    for place, output in zip(places, descriptors[inherited:], strict=True):
+        os.dup2(output, place)
+    for output in {*descriptors[inherited:]}:
         os.close(output)
     os.environ.update(changes)
     for name in without:
         del os.environ[name]
     seed_anew()
-    return module, [*arguments, *map(str, descriptors[:inherited])]
+    sys.argv[1:] = [*arguments, *map(str, descriptors[:inherited])]
+    return cast(str, module)
 
 
-def _serve(orders: Connection) -> tuple[str, list[str]] | None:
+def _serve(orders: Connection) -> str | None:
     """Returns what this process is to run if it is a copy, None when the launcher is gone."""
-    children: dict[int, int] = {}
+    children: _Children = {}
     template = os.getpid()
     with suppress(EOFError, ConnectionError):
         while True:
             for ready in wait([orders, *children]):
                 if ready is orders:
-                    if (programme := _begin(orders, children, template)) is not None:
-                        return programme
+                    if (module := _begin(orders, children, template)) is not None:
+                        return module
                 else:
-                    pid = children.pop(watched := cast(int, ready))
+                    pid, told = children.pop(watched := cast(int, ready))
                     os.close(watched)
                     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    orders.send_bytes(pickle.dumps((pid, status)))
+                    with told, suppress(BrokenPipeError):
+                        told.send((pid, status))
     return None
 
 
@@ -87,9 +85,7 @@ def main() -> None:
             importlib.import_module(module)
     gc.freeze()
     if (programme := _serve(orders)) is not None:
-        module, arguments = programme
-        sys.argv[1:] = arguments
-        importlib.import_module(module).main()
+        importlib.import_module(programme).main()
 
 
 if __name__ == "__main__":

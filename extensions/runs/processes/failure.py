@@ -31,11 +31,15 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """Returns the failure that `error` is."""
+        try:
+            pickled = pickle.dumps(error) if isinstance(error, PeaError) else None
+        except Exception:  # whatever its attributes raise
+            pickled = None
         return cls(
             kinds=tuple(kind.__name__ for kind in type(error).mro()),
             text=str(error),
             trace="".join(traceback.format_exception(error))[-_TRACE_LIMIT:],
-            pickled=_pickled(error) if isinstance(error, PeaError) else None,
+            pickled=pickled,
         )
 
     @property
@@ -49,25 +53,14 @@ class Failure:
 
         None for an exception of another origin, whose class this process may not have.
         """
-        if self.pickled is None:
-            return None
-        error: PeaError = pickle.loads(self.pickled)
+        error: PeaError | None = None if self.pickled is None else pickle.loads(self.pickled)
         return error
-
-
-def _pickled(error: PeaError) -> bytes | None:
-    """Returns None for an error that holds what cannot be pickled."""
-    try:
-        return pickle.dumps(error)
-    except Exception:  # whatever its attributes raise
-        return None
 
 
 def describe_ending(status: int) -> str:
     """Returns how a process with this exit status ended, to follow "party 2"."""
     if status >= 0:
         return f"exited with status {status} before it was done"
-    try:
-        return f"was killed by signal {-status} ({signal.Signals(-status).name})"
-    except ValueError:
-        return f"was killed by signal {-status}"
+    named = -status in {*signal.Signals}
+    name = f" ({signal.Signals(-status).name})" if named else ""
+    return f"was killed by signal {-status}{name}"

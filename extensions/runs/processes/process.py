@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from multiprocessing import Pipe
 
-from extensions.runs.processes import lifetime
-from extensions.runs.processes.template import Started, Template
+from extensions.runs.processes import starting
+from extensions.runs.processes.starting import Template
 
-_ENDING = 5.0
 _LINES = 20
 _LINE_LENGTH = 4096
 
@@ -26,7 +25,7 @@ def _discard(frame: bytes) -> None:
 class Process:
     """A running Python process that leads a session of its own and has a control channel.
 
-    It dies with this process, whatever state either is in (`lifetime.start`).
+    It dies with this process, whatever state either is in (`starting.start`).
 
     Args:
         module: What it runs, its function `main`, which begins with
@@ -58,23 +57,19 @@ class Process:
         self.signs = 0
         self._output: deque[bytes] = deque(maxlen=_LINES)
         self._control, theirs = Pipe()
-        self._reading: int | None = None
+        loops: list[Callable[[], None]] = [self._listen]
         output = None
-        if not shows_output:
-            self._reading, output = os.pipe()
-        start = lifetime.start if template is None else template.start
-        try:
-            self._process: Started = start(
-                *(module, *arguments),
-                env=env,
-                descriptors=[*descriptors, theirs.fileno()],
-                output=output,
+        with ExitStack() as given:
+            given.enter_context(theirs)
+            if not shows_output:
+                reading, output = os.pipe()
+                given.callback(os.close, output)
+                loops.append(partial(self._drain, reading))
+            own = [*descriptors, theirs.fileno()]
+            start = starting.start if template is None else template.start
+            self._process: starting.Started = start(
+                *(module, *arguments), env=env, descriptors=own, output=output
             )
-        finally:
-            theirs.close()
-            if output is not None:
-                os.close(output)
-        loops = [self._listen] if shows_output else [self._listen, self._drain]
         self._threads = [threading.Thread(target=loop, daemon=True) for loop in loops]
         for thread in self._threads:
             thread.start()
@@ -93,9 +88,8 @@ class Process:
                     self._receive(frame)
         self._receive(b"")
 
-    def _drain(self) -> None:
-        assert self._reading is not None
-        with os.fdopen(self._reading, "rb") as output:
+    def _drain(self, reading: int) -> None:
+        with os.fdopen(reading, "rb") as output:
             self._output.extend(iter(lambda: output.readline(_LINE_LENGTH), b""))
 
     def send(self, frame: bytes) -> None:
@@ -122,9 +116,7 @@ class Process:
 
     def end(self) -> None:
         """The process, and what it started in its session, is killed and reaped."""
-        with suppress(OSError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.wait(_ENDING)
+        starting.end(self._process)
         for thread in self._threads:
             thread.join(1.0)
         if not any(thread.is_alive() for thread in self._threads):

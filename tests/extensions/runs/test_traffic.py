@@ -13,8 +13,8 @@ from extensions.protocols.optimizer import State
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following
 from extensions.runs.manifest import Manifest
-from extensions.runs.processes.wire import carried, connections
 from extensions.runs.summaries.ahead import traffic_in
+from extensions.transport.kernel import carried, connections
 from tests.helpers.patience import wait_until
 
 CONFIG = TrainConfig(private=False)

@@ -7,9 +7,9 @@ import pytest
 
 from extensions.errors import PartyLostError
 from extensions.runs.processes.seats import federation_of
-from extensions.runs.processes.wire import carried
 from extensions.transport import Door, Local, Mesh, dial
 from extensions.transport.end import HEADER
+from extensions.transport.kernel import carried
 from tests.helpers.federations import RUN, at_once, identities, listeners, meshes
 from tests.helpers.patience import MANY, PATIENCE
 

@@ -12,7 +12,7 @@ from crypten_ext import dealer
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from extensions.protocols.host import Traffic
-from extensions.runs.processes.wire import carried, connections
+from extensions.transport.kernel import carried, connections
 from tests.helpers.party_tasks.dealer import use
 
 from crypten import communicator

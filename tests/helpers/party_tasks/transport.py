@@ -11,7 +11,7 @@ from torch.distributed import ReduceOp
 from crypten_ext import transport
 from crypten_ext.processes.worker import Context
 from crypten_ext.transport.group import DIRECT_WORDS
-from extensions.runs.processes.wire import carried
+from extensions.transport.kernel import carried
 
 import crypten
 from crypten import communicator
