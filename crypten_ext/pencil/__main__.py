@@ -3,5 +3,11 @@
 from crypten_ext.pencil.commands import PencilCommands
 from extensions.cli.main import run
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Runs what is typed."""
     run(PencilCommands, "pea pencil")
+
+
+if __name__ == "__main__":
+    main()

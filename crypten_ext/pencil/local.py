@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,10 +13,13 @@ from extensions import printing
 from extensions.errors import PeaError
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.budget.file import SUFFIX
+from extensions.runs.processes import Started, end, shared_template, start
 from extensions.runs.processes.seats import federation_of
 from extensions.transport import Identity, make
 
 MODULE = "crypten_ext.pencil"
+_PROGRAM = f"{MODULE}.__main__"
+_IMPORTED = (f"{MODULE}.meeting", f"{MODULE}.turn", f"{MODULE}.files")
 
 
 def commands_of(
@@ -65,20 +67,22 @@ def typed(options: object) -> list[str]:
 
 
 def run_together(commands: Sequence[Sequence[str]], folder: Path, timeout: float) -> None:
-    """Returns once all have ended well; if one fails, none goes on.
+    """Returns once all have ended well; if one fails, none goes on, nor if this process is killed.
 
     Raises:
         PeaError: one failed, which is named with its last line, or the time is over.
         SystemExit: text of one was lost, and all else is done; its status is `CUT_SHORT`.
     """
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
-    try:
+    running: list[tuple[str, Started, Path]] = []
+    with ExitStack() as until_over:
+        template = until_over.enter_context(shared_template(_PROGRAM, *_IMPORTED, env=env))
+        begin = start if template is None else template.start
+        until_over.callback(lambda: end(*[process for _, process, _ in running]))
         for i, command in enumerate(commands):
             said = folder / f"{i}.stderr"
             with said.open("wb") as file:
-                words = [sys.executable, "-m", MODULE, *command]
-                process = subprocess.Popen(words, stderr=file, env=env)
+                process = begin(_PROGRAM, *command, env=env, output=1, errors=file.fileno())
             running.append((command[0] if i == 0 else f"data owner {i - 1}", process, said))
         deadline = time.monotonic() + timeout
         while any(process.poll() is None for _, process, _ in running):
@@ -93,7 +97,3 @@ def run_together(commands: Sequence[Sequence[str]], folder: Path, timeout: float
             if process.poll():
                 print(said.read_text().strip(), file=sys.stderr)
                 raise SystemExit(process.poll())
-    finally:
-        for _, process, _ in running:
-            process.kill()
-            process.wait()

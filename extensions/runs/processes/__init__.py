@@ -11,6 +11,7 @@ from extensions.runs.processes.failure import Failure, describe_ending
 from extensions.runs.processes.process import Process
 from extensions.runs.processes.silence import Silences
 from extensions.runs.processes.starting import (
+    Started,
     Template,
     die_with,
     end,
@@ -24,6 +25,7 @@ __all__ = [
     "Process",
     "Program",
     "Silences",
+    "Started",
     "Template",
     "call",
     "describe_ending",

@@ -24,7 +24,8 @@ from extensions.owners.data import write_private
 from extensions.printing import CUT_SHORT
 from extensions.runs.budget import Cap, path_of, read, update
 from extensions.transport import Federation, Identity, Member, make
-from tests.helpers.commands import call
+from tests.helpers.commands import assert_all_end, call, started
+from tests.helpers.patience import wait_until
 from tests.helpers.refused import refused
 
 TERMS = Terms(model="mlp:3", features=4, classes=2)
@@ -190,6 +191,17 @@ def test_text_of_one_that_is_lost_ends_no_other(tmp_path: Path):
         )
     assert done.returncode == CUT_SHORT
     assert os.strerror(errno.ENOSPC) in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death")
+def test_no_owner_outlives_the_command_that_started_it():
+    budget = ("--epsilon", 8, "--delta", 1e-4, "--most-steps", 9999, "--sample-rate", 0.05)
+    learn = ("--model", "logistic", "--steps", 9, "--rounds", 999, "--lr", 1)
+    with started("pencil", "train", "--data", "digits", *budget, *learn) as command:
+        wait_until(lambda: len(command.running()) == 4, "three owners, of one template")
+        owners = command.running()
+        command.process.kill()
+        assert_all_end(owners)
 
 
 @pytest.mark.long
