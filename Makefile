@@ -12,7 +12,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 help:
 	@echo "make demo      train a private model between three parties on the digits data"
-	@echo "make test      run the tests that take seconds, two at a time"
+	@echo "make test      run the tests that take seconds, in three parts side by side"
+	@echo "make test PART=core  only that part; the others are crypten and aby3"
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
 	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
 	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes (3 hours)"
@@ -27,7 +28,7 @@ demo: .venv/demo.stamp
 # also where the environment tells it not to.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m tests.parts $(PART)
 
 test-all: test
 	$(BIN)/python -m pytest -m long

@@ -5,10 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from benchmarks.benchmark import Chart
 from benchmarks.tables import cell, chosen
 
@@ -22,8 +18,11 @@ Rows = Sequence[dict[str, Any]]
 
 def draw(chart: Chart, rows: Rows, path: Path) -> None:
     """Writes a panel for each value of the chart; text stays text, and ours has a colour apart."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     shown = chosen(rows, where=chart.where)
-    figure = (_lines if chart.x else _dots)(chart, shown)
+    figure = (_lines if chart.x else _dots)(chart, shown, Figure)
     with rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None, "Creator": None})
     path.write_text(_TAG.sub(lambda tag: _MORE.sub("", tag[0]), path.read_text()))
@@ -39,9 +38,9 @@ def _label(chart: Chart, row: dict[str, Any]) -> str:
     return ", ".join(cell(row[name]) for name in chart.labels if row[name] != "-")
 
 
-def _dots(chart: Chart, rows: Rows) -> Figure:
+def _dots(chart: Chart, rows: Rows, kind: Any) -> Any:
     labels = [_label(chart, row) for row in rows]
-    figure = Figure(figsize=(9.5, 0.9 + 0.27 * len(rows)), layout="constrained")
+    figure = kind(figsize=(9.5, 0.9 + 0.27 * len(rows)), layout="constrained")
     panels = figure.subplots(1, len(chart.values), sharey=True, squeeze=False)[0]
     for axes, column in zip(panels, chart.values, strict=True):
         for place, (label, row) in enumerate(zip(labels, rows, strict=True)):
@@ -61,8 +60,8 @@ def _dots(chart: Chart, rows: Rows) -> Figure:
     return figure
 
 
-def _lines(chart: Chart, rows: Rows) -> Figure:
-    figure = Figure(figsize=(2.0 + 4.0 * len(chart.values), 3.6), layout="constrained")
+def _lines(chart: Chart, rows: Rows, kind: Any) -> Any:
+    figure = kind(figsize=(2.0 + 4.0 * len(chart.values), 3.6), layout="constrained")
     panels = figure.subplots(1, len(chart.values), squeeze=False)[0]
     labels = list(
         dict.fromkeys(", ".join(cell(row[name]) for name in chart.labels) for row in rows)
@@ -105,7 +104,7 @@ def _points(chart: Chart, column: str, row: dict[str, Any]) -> list[tuple[float,
     return [(x, y) for x, y in pairs if x is not None and y is not None]
 
 
-def _finish(axes: Axes, chart: Chart, x_label: str) -> None:
+def _finish(axes: Any, chart: Chart, x_label: str) -> None:
     if x_label in chart.logarithmic:
         axes.set_xscale("log")
     axes.set_xlabel(x_label)

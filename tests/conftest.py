@@ -5,6 +5,7 @@ import importlib.util
 import signal
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from crypten_ext.processes.launch import Parties
     from extensions.runs.options import Transport
 
+HERE = Path(__file__).parent
 SHARED = {
     "tfe_process": "tensorflow",
     "tfe_players": "players",
@@ -35,12 +37,47 @@ SHARED = {
     "dealer_pool": "dealer",
 }
 """Fixtures whose processes start once for the whole session: their tests stay on one worker."""
+PARTS = {
+    "core": (),
+    "crypten": ("crypten", "dealer"),
+    "aby3": ("tensorflow", "players"),
+}
+"""Parts of the tests, each with the groups of tests that belong to it wherever they are."""
+FOLDERS = {"fl": "core", "crypten_ext": "crypten", "tfe_ext": "aby3"}
+"""Folders whose tests all belong to one part; what is neither here nor in such a group is core."""
 
 
 def pytest_configure() -> None:
     """Takes interrupts as usual, also in a shell's background job, whose children ignore them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that `python -m tests.parts` gives to each process of pytest."""
+    parser.addoption("--part", choices=PARTS, help="run the tests of this part only")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files without a test of the part: what they import takes most of a collection."""
+    part = config.getoption("--part")
+    return True if part and not _may_hold(collection_path, part) else None
+
+
+@cache
+def _may_hold(path: Path, part: str) -> bool:
+    """Tells whether a file or folder may have tests of a part, by its place and its words."""
+    first = path.relative_to(HERE).parts[:1]
+    if path.is_dir() or part == "core" or not first or first[0] in FOLDERS:
+        return not first or FOLDERS.get(first[0], part) == part
+    words = [name for name, group in SHARED.items() if group in PARTS[part]]
+    return path.suffix == ".py" and any(word in path.read_text() for word in [*words, "arena"])
+
+
+def _part_of(item: pytest.Item) -> str:
+    folder = item.path.relative_to(HERE).parts[0]
+    group = _group(item)
+    return FOLDERS.get(folder) or next((p for p in PARTS if group in PARTS[p]), "core")
 
 
 def pytest_collection_finish() -> None:
@@ -58,8 +95,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the largest groups first, so that they run beside each other, and what ends one last."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the largest groups first, so that they run beside each other, and what ends one last.
+
+    Leaves out tests of other parts, of which none may be in a file that its own part leaves out.
+    """
+    if part := config.getoption("--part"):
+        other = [item for item in items if _part_of(item) != part]
+        lost = {item.nodeid for item in other if not _may_hold(item.path, _part_of(item))}
+        if lost:
+            raise pytest.UsageError(f"no part runs {sorted(lost)}")
+        config.hook.pytest_deselected(items=other)
+        items[:] = [item for item in items if _part_of(item) == part]
     first = list(dict.fromkeys(SHARED.values()))
 
     def place(item: pytest.Item) -> tuple[int, bool]:

@@ -12,7 +12,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES
 from benchmarks.tables import Table
@@ -239,6 +238,8 @@ def _measured(
     logits = np.einsum("nd,mdk->mnk", rows[order[:cut]], models)
     truth = y[order[:cut]]
     if config.outputs == 1:
+        from sklearn.metrics import roc_auc_score
+
         return [float(roc_auc_score(truth, each[:, 0])) for each in logits]
     return [float((each.argmax(axis=1) == truth).mean()) for each in logits]
 

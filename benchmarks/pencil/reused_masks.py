@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sympy import ZZ
-from sympy.polys.matrices import DomainMatrix
 
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers, Reals
@@ -113,6 +111,9 @@ def _unit(place: int, size: int, value: int) -> list[int]:
 
 
 def _reduced(basis: Sequence[Sequence[int]]) -> Exact:
+    from sympy import ZZ
+    from sympy.polys.matrices import DomainMatrix
+
     matrix = DomainMatrix([[ZZ(entry) for entry in row] for row in basis], (len(basis),) * 2, ZZ)
     return np.array([[int(entry) for entry in row] for row in matrix.lll().to_list()], dtype=object)
 
