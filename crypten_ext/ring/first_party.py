@@ -4,8 +4,9 @@ The others expand their shares from the keys that they share with neighbours. Pa
 all plaintexts, gives up its zero share for them.
 """
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from crypten_ext.ring.joint import add_to, followed, layer
 from crypten_ext.ring.opening import is_leader
 from crypten_ext.ring.triples import HostsTriples
 from extensions.errors import InsecureWarning
-from extensions.ring.joint import Joint, correlated, joint_of
+from extensions.ring.joint import Joint, Part, correlated, joint_of
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
 from crypten import communicator
@@ -72,16 +73,25 @@ class FirstParty(HostsTriples):
 
 def _deal(joint: Joint) -> list[torch.Tensor]:
     parts = [*joint.masks, *joint.dependents]
-    shares = [_zeros(part.sharing, part.shape) for part in parts]
+    shares = _zeros(parts)
     if not is_leader():
         return shares
-    drawn = [rng.generate_random_ring_element(part.shape) for part in joint.masks]
+    sizes = [math.prod(part.shape) for part in joint.masks]
+    words = rng.generate_random_ring_element((sum(sizes),)).split(sizes)
+    drawn = [own.reshape(part.shape) for own, part in zip(words, joint.masks, strict=True)]
     for part, share, value in zip(parts, shares, [*drawn, *followed(joint, drawn)], strict=True):
         add_to(part.sharing, share, value)
     return shares
 
 
-def _zeros(sharing: Sharing, shape: tuple[int, ...]) -> torch.Tensor:
-    primitive: Any = ArithmeticSharedTensor if sharing == "sum" else BinarySharedTensor
-    share: torch.Tensor = primitive.PRZS(shape).share
-    return share
+def _zeros(parts: Sequence[Part]) -> list[torch.Tensor]:
+    """Returns shares of zeros, drawn at once for all parts of a kind."""
+    drawn: dict[Sharing, Iterator[torch.Tensor]] = {}
+    for sharing, primitive in _PRIMITIVES.items():
+        sizes = [math.prod(part.shape) for part in parts if part.sharing == sharing]
+        if sizes:
+            drawn[sharing] = iter(primitive.PRZS((sum(sizes),)).share.split(sizes))
+    return [next(drawn[part.sharing]).reshape(part.shape) for part in parts]
+
+
+_PRIMITIVES: dict[Sharing, Any] = {"sum": ArithmeticSharedTensor, "xor": BinarySharedTensor}

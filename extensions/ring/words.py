@@ -83,17 +83,14 @@ def shift_word(word: Word, shift: int, *, ones: bool = False) -> Word:
 def products_of(products: Sequence[Monomial], words: Sequence[Word]) -> list[Word]:
     """Returns, for each monomial, the AND of the shifted words that it names."""
     known: dict[Monomial, Word] = {}
-
-    def product(monomial: Monomial) -> Word:
-        if monomial not in known:
-            *rest, (wire, shift) = monomial
-            word = shift_word(words[wire], shift)
-            if rest:
-                word = product(tuple(rest)) & product(((wire, shift),))
-            known[monomial] = word
-        return known[monomial]
-
-    return [product(monomial) for monomial in products]
+    for monomial in products:
+        for count, mask in enumerate(monomial, start=1):
+            head, single = monomial[:count], (mask,)
+            if single not in known:
+                known[single] = shift_word(words[mask[0]], mask[1])
+            if head not in known:
+                known[head] = known[head[:-1]] & known[single]
+    return [known[monomial] for monomial in products]
 
 
 def monomials(terms: Iterable[Term]) -> tuple[Monomial, ...]:

@@ -252,7 +252,7 @@ class End:
     def _receive(self, connection: ssl.SSLSocket) -> bool:
         moved, receive = 0, connection.recv_into
         try:
-            while self._awaits and self.may_read and moved < _SLICE:
+            while (self.due or self._is_resuming) and self.may_read and moved < _SLICE:
                 target = self._target
                 while target and moved < _SLICE:  # a record of TLS at a time
                     count = receive(target)
@@ -266,16 +266,11 @@ class End:
             self.may_read = False
         except ssl.SSLWantWriteError:
             self.wants |= select.POLLOUT
-        if not self._awaits:
+        if not (self.due or self._is_resuming):
             self.may_read = connection.pending() > 0
         elif not self.may_read:
             self.wants |= select.POLLIN
         return moved > 0
-
-    @property
-    def _awaits(self) -> bool:
-        """Whether something that may come is wanted."""
-        return bool(self.due) or self._is_resuming
 
     def _take(self) -> None:
         """A header is there, or a message."""
