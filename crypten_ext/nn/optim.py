@@ -92,23 +92,7 @@ class DPSGD(Charged, RecordedStep):
         steps: int | None = None,
         source: NoiseSource | None = None,
     ) -> None:
-        settings = ScriptTraining(
-            lr=lr,
-            sample_rate=sample_rate,
-            max_grad_norm=max_grad_norm,
-            noise_multiplier=noise_multiplier,
-            max_weight_norm=max_weight_norm,
-            expected_batch_size=expected_batch_size,
-            colluders=colluders,
-            noise_shares=noise_shares,
-            dealer_noise=dealer_noise,
-            degree=degree,
-            momentum=momentum,
-            average=average,
-            bias_scale=bias_scale,
-            steps=steps,
-            **self._further,
-        )
+        settings = ScriptTraining.of({**locals(), **self._further})
         super().__init__(model, settings, source)
 
     def _account(self, public: SampleFacts) -> None:
@@ -132,14 +116,7 @@ class SGD(RecordedStep):
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         momentum: float = 0.0,
     ) -> None:
-        settings = ScriptTraining(
-            private=False,
-            lr=lr,
-            max_weight_norm=max_weight_norm,
-            expected_batch_size=expected_batch_size,
-            momentum=momentum,
-            **self._further,
-        )
+        settings = ScriptTraining.of({**locals(), **self._further, "private": False})
         super().__init__(model, settings)
 
     def _account(self, public: SampleFacts) -> None:

@@ -1,9 +1,9 @@
 """The settings of a training, in groups: what runs, scripts and commands have in common."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, Self
 
 from extensions.errors import ArgumentError
@@ -300,6 +300,12 @@ class ScriptTraining(Training):
         if not self.bias_scale:
             advice = "Or make layers with bias=False, in Keras with use_bias=False."
             raise ArgumentError("bias_scale", self.bias_scale, "above 0 here", advice)
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """Returns those that are among a constructor's arguments, whose model is an object."""
+        names = {field.name for field in fields(cls)} - {"model"}
+        return cls(**{name: value for name, value in arguments.items() if name in names})
 
     @property
     def bias_bits(self) -> int:

@@ -37,9 +37,11 @@ class Optimizer(Counted):
     overflow_probability = Setting()
     momentum = Argument()
 
-    def __init__(self, learning_rate: Any, source: NoiseSource | None, **arguments: Any) -> None:
+    def __init__(
+        self, learning_rate: Any, source: NoiseSource | None, arguments: Mapping[str, Any]
+    ) -> None:
         rate, self._schedule = rate_of(learning_rate)
-        given = {"learning_rate": rate, **arguments, **self._beside, "private": self.private}
+        given = {**arguments, **self._beside, "learning_rate": rate, "private": self.private}
         super().__init__(training_of(given), source)
 
     def __setattr__(self, name: str, value: Any) -> None:

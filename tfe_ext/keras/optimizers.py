@@ -80,22 +80,7 @@ class DPSGD(Charged, Optimizer):
         source: NoiseSource | None = None,
         delta: float | None = None,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            source,
-            l2_norm_clip=l2_norm_clip,
-            noise_multiplier=noise_multiplier,
-            sample_rate=sample_rate,
-            expected_batch_size=expected_batch_size,
-            max_feature_norm=max_feature_norm,
-            max_weight_norm=max_weight_norm,
-            colluders=colluders,
-            degree=degree,
-            momentum=momentum,
-            bias_scale=bias_scale,
-            overflow_probability=overflow_probability,
-            delta=delta,
-        )
+        super().__init__(learning_rate, source, locals())
 
     def charge(self, step: Step, steps: int, times: int = 1) -> None:
         """Records so many of these steps, and how their sampling or noise tables may fail."""
@@ -124,13 +109,4 @@ class SGD(Optimizer):
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            source,
-            sample_rate=sample_rate,
-            expected_batch_size=expected_batch_size,
-            max_feature_norm=max_feature_norm,
-            max_weight_norm=max_weight_norm,
-            momentum=momentum,
-            overflow_probability=overflow_probability,
-        )
+        super().__init__(learning_rate, source, locals())

@@ -30,7 +30,7 @@ def training_of(
     """Returns the training that arguments by Keras's names say, or to which they change one."""
     named = {FIELDS.get(name, name): value for name, value in arguments.items()}
     try:
-        return replace(known, **named) if known else ScriptTraining(**named)
+        return replace(known, **named) if known else ScriptTraining.of(named)
     except ArgumentError as error:
         raise error.of(argument_of(error.argument)) from None
 
