@@ -22,7 +22,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import Split, write_parts
 from extensions.rules import one_of
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import Backend, find, settled
+from extensions.runs.hosts import Backend, find
 from extensions.runs.options import RunOptions
 
 OPTIONS = RunOptions(timeout=3600.0)
@@ -107,7 +107,7 @@ def _config(
         backend=backend,
         data=material.data,
     )
-    return settled(own, features.train_x.shape[1])
+    return own.resolved(find(backend).noise_failure(own, features.train_x.shape[1]))
 
 
 def _published(

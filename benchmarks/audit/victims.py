@@ -17,7 +17,7 @@ from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find_for, settled
+from extensions.runs.hosts import find, find_for
 from extensions.runs.options import RunOptions
 from extensions.runs.training import run as make_run
 
@@ -151,9 +151,13 @@ class WithNullRecords:
         return drawn & ~self._absent[party]
 
 
+def _settled(config: TrainConfig, features: int) -> TrainConfig:
+    return config.resolved(find(config.backend).noise_failure(config, features))
+
+
 def claimed(config: TrainConfig, features: int) -> float:
     """Returns the epsilon that a run with a target reports."""
-    ledger, found = Ledger(), settled(config, features)
+    ledger, found = Ledger(), _settled(config, features)
     account(ledger, "training", found, found.steps)
     assert config.delta is not None
     return ledger.get_epsilon(config.delta, neighbours=config.neighbours)
@@ -168,10 +172,10 @@ def released(config: TrainConfig, game: Game, fault: str = NO_FAULT) -> Model:
         fault: of `FAULTS`, if any.
     """
     features = game.parts[0].train_x.shape[1]
-    run = settled(config, features)
+    run = _settled(config, features)
     if fault != NO_FAULT:
         others = {name: by * getattr(run, name) for name, by in FAULTS[fault].items()}
-        run = settled(replace(run, settled=False, epsilon=None, **others), features)
+        run = _settled(replace(run, settled=False, epsilon=None, **others), features)
     if any(own.any() for own in game.absent):
         return _released_with_null_records(run, game)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:

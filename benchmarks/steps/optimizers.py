@@ -19,8 +19,8 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.announcement import announce
 from extensions.protocols.optimizer import State
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.ring.clear import ClearRing
 from extensions.runs.clear_host import ClearHost
@@ -79,7 +79,7 @@ def curve(config: TrainConfig, split: Split) -> list[float]:
     words = pea.public_start(config, records[0].features.shape[1])
     begun = State.begin(host, config, host.restore([words]))
     found = Curve(host, config, checked_records(split.test_x, split.test_y, config))
-    known = announce(host.exchange, records, {})
+    known = Records.agreed(host.exchange, records, {})
     pea.descend(Step.of(config, known), host, known, begun, Ledger(), found)
     return found.accuracies
 

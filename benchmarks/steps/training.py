@@ -20,7 +20,7 @@ from extensions.owners.features import RAW
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.rules import Whole, one_of
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find_for, settled
+from extensions.runs.hosts import find_for
 from extensions.runs.options import RunOptions
 
 ABY3_SERVERS = 3
@@ -152,7 +152,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         files = write_parts(parts, Path(folder))
         for name in kind or kinds:
-            config = settled(kinds[name], parts[0].train_x.shape[1])
+            width, asked = parts[0].train_x.shape[1], kinds[name]
+            config = asked.resolved(find_for(asked).noise_failure(asked, width))
             samples[name] = [run(name, config, files) for _ in range(seeds)]
             recorded[name] = datetime.now(UTC).date().isoformat()
     samples = {name: samples[name] for name in kinds if name in samples}

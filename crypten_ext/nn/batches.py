@@ -30,9 +30,10 @@ from extensions.privacy.sampling import (
     encode_targets,
 )
 from extensions.protocols.agreement import comparable
-from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.protocols.host import Batch
 from extensions.protocols.optimizer.sample import Sample, SampleFacts, vouched
+from extensions.protocols.records import exchange_public
+from extensions.public import Public
 from extensions.ring.interface import NoiseSource
 from extensions.rules import PART, POSITIVE, Between, Whole
 
@@ -259,7 +260,7 @@ def _prepare(
         shape of a record's features. Labels are encoded anew if others have further classes.
     """
     problem: ArgumentError | None = None
-    own, records, labels = Announcement(), None, None
+    own, records, labels = Public(), None, None
     settings = {**settings, "classes": classes, "max_feature_norm": max_feature_norm}
     try:
         for name, value in settings.items():
@@ -277,11 +278,11 @@ def _prepare(
                 max_feature_norm=max_feature_norm,
             )
             sizes = len(features), math.prod(features.shape[1:]), needed, columns
-            own = Announcement(*sizes, *([0, 0, *images][-2:]))
+            own = Public(*sizes, *([0, 0, *images][-2:]))
     except ArgumentError as error:
         problem = error
     statement = comparable({**settings, "frac_bits": ring.frac_bits})
-    everybody = agree_on_records(exchange, [own], statement, problem)
+    everybody = exchange_public(exchange, [own], statement, problem)
     shape = next((each.shape for each in everybody if each.records), None)
     if shape is None:
         raise ArgumentError("x", None, "by at least one party", code="missing")

@@ -19,6 +19,8 @@ from extensions.machine import keep_memory
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
 from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.records import Records
+from extensions.protocols.step import Step
 from extensions.rules import Whole, one_of
 from extensions.runs.budget.planned import foreseen
 from extensions.runs.checkpoints import CheckpointOptions, check_files
@@ -136,14 +138,14 @@ def train(
     return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
 
 
-def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
+def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
     """Returns what a step takes (`crypten_ext.run.foreseen_host.plan`), from a process of its own.
 
     CrypTen would stay changed in this one.
     """
     found = call(
         "crypten_ext.run.backend:plan_task",
-        {"config": config, "sizes": list(sizes), "features": features},
+        {"config": config, "step": step, "records": records},
         env=os.environ,
         timeout=RunOptions().timeout,
         on_event=lambda event: None,
@@ -163,12 +165,12 @@ _STARTING, _LEAST_START = 1.0, 3.0
 
 
 def plan_task(
-    emit: Progress, *, config: TrainConfig, sizes: list[int], features: int
+    emit: Progress, *, config: TrainConfig, step: Step, records: Records
 ) -> dict[str, Any]:
     """Returns the same, from inside that process."""
     from crypten_ext.run.foreseen_host import plan as plan_here
 
-    return plan_here(config, sizes, features)._asdict()
+    return plan_here(config, step, records)._asdict()
 
 
 def _prepared(config: TrainConfig, material: Path | None) -> list[Path | None]:

@@ -12,13 +12,13 @@ from extensions.checks import check_left_out, check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.options import Option, Options, Writes
-from extensions.owners.data import Public
 from extensions.owners.features import RAW, find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.printing import ERR, say
+from extensions.public import Public
 from extensions.rules import Whole
-from extensions.runs.config import TrainConfig, check_parties
-from extensions.runs.config.schedule import SETTLED, Schedule, config_of
+from extensions.runs.config import check_parties
+from extensions.runs.config.schedule import SETTLED, Asked, Schedule, config_of, found_of
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.options import Meeting
 from extensions.transport import Local
@@ -66,7 +66,7 @@ class Counts:
         train = _numbers("records", self.records, parties, 1)
         held_out = _numbers("held_out", self.held_out, parties, 0)
         return [
-            Public(columns=features, train=own, held_out=others)
+            Public(features=features, records=own, held_out=others)
             for own, others in zip(train, held_out, strict=True)
         ]
 
@@ -167,7 +167,7 @@ def prepare(
         Option(help="Folder for party-0.material, party-1.material, ..."),
         Writes(inside=("party-*.material",)),
     ],
-    run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, *_NOT_PREPARED))],
+    run: Annotated[Asked, Options("Run", without=(*SETTLED, *_NOT_PREPARED))],
     schedule: Annotated[Schedule, Options("Run")],
     origin: Annotated[Origin, Options("Records", without=_NOT_COUNTED)],
     counts: Annotated[Counts, Options("Records")],
@@ -204,8 +204,8 @@ def prepare(
         )
     if sizes is None:
         sizes, more = sizes_of(origin, extraction, config.parties)
-        config = config_of(run, schedule, extraction, **known, **more)
-    config = config.resolved(records=sum(own.train for own in sizes))
+        config = found_of(config, schedule, **more)
+    config = config.resolved(records=sum(own.records for own in sizes))
     with quiet_unless_it_fails():
         from crypten_ext.run import preparation
     from extensions.cli import console
@@ -219,7 +219,7 @@ def prepare(
         say(f"{path} {path.stat().st_size} bytes")
 
 
-def _check_meeting(meeting: Meeting, run: TrainConfig) -> None:
+def _check_meeting(meeting: Meeting, run: Asked) -> None:
     """Checks that a party may make tuples there: with the provider "parties", each its own."""
     if run.provider != "parties":
         rule, advice = "without {provider=parties}", "A dealer writes all parties' files."

@@ -11,12 +11,11 @@ from crypten_ext.ring.foreseen import WORD, Counts, Foreseen, Small, process_mem
 from crypten_ext.run.host import CrypTenHost
 from crypten_ext.transport.group import DIRECT_WORDS
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Batch, Placed, StepForecast
 from extensions.protocols.optimizer import State
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.ring.interface import NoiseSource
-from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
 from extensions.runs.providers import DEALINGS
 
@@ -71,14 +70,8 @@ def _words(*shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.int64)
 
 
-def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
-    """Returns what a step of a run takes of a party on average.
-
-    `sizes` are the parties' numbers of training records. Raises ArgumentError as `announced` and
-    `Step.of`, or for a provider whose tuples take rounds.
-    """
-    records = announced(config, sizes, features)
-    step = Step.of(config, records)
+def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
+    """Returns what a step of a run takes of a party on the average, as `step_cost`."""
     crypten.init()
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
@@ -88,7 +81,7 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
         crypten.uninit()
 
 
-def step_cost(step: Step, records: Announced) -> StepForecast:
+def step_cost(step: Step, records: Records) -> StepForecast:
     """Returns the same, in a party that has joined a computation or is alone; local.
 
     A step of all rows opens as much as follows from two of few rows: words are a multiple of the
@@ -122,7 +115,7 @@ _AT_ONCE = 1 << 15
 """About so many words of features are computed with."""
 
 
-def _computed(step: Step, records: Announced, rows: int) -> Counts:
+def _computed(step: Step, records: Records, rows: int) -> Counts:
     """A step on so many rows a piece; windows of images would take long even of few rows."""
     config, network = step.config, step.network
     with Small() if network.is_dense else Foreseen() as mode:

@@ -12,7 +12,6 @@ from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu, sigmoid
 from extensions.network.chain import Network
-from extensions.protocols.announcement import Announcement, agree_on_records, blocks_for
 from extensions.protocols.host import pairs as in_pairs
 from extensions.protocols.initialization import (
     Strategy,
@@ -22,6 +21,8 @@ from extensions.protocols.initialization import (
     number_of_candidates,
 )
 from extensions.protocols.initialization import initialize as initialize_shares
+from extensions.protocols.records import blocks_for, exchange_public
+from extensions.public import Public
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.rules import Whole
 
@@ -73,8 +74,8 @@ def initialize(
     except ArgumentError as error:
         problem = error
     settings = {"strategy": strategy, "weighting": weighting, "frac_bits": ring.frac_bits}
-    announced = [Announcement(records=max(records, 0))]
-    everybody = agree_on_records(exchange, announced, settings, problem)
+    announced = [Public(records=max(records, 0))]
+    everybody = exchange_public(exchange, announced, settings, problem)
     assert own is not None
     started = initialize_shares(
         ring,

@@ -20,7 +20,8 @@ from crypten_ext.run.needs import check_lattice
 from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
 from extensions.errors import PeaError
-from extensions.owners.data import Public, Split, in_memory
+from extensions.owners.data import Split, in_memory
+from extensions.public import Public
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import Manifest, of_tuples, settings_of
 from extensions.runs.options import Meeting
@@ -132,11 +133,11 @@ def _requests(config: TrainConfig, sizes: Sequence[Public]) -> list[Request]:
 
 def _zeros(own: Public) -> Split:
     return Split(
-        train_x=np.zeros((own.train, own.columns)),
-        train_y=np.zeros(own.train, dtype=np.int64),
-        test_x=np.zeros((own.held_out, own.columns)),
+        train_x=np.zeros((own.records, own.features)),
+        train_y=np.zeros(own.records, dtype=np.int64),
+        test_x=np.zeros((own.held_out, own.features)),
         test_y=np.zeros(own.held_out, dtype=np.int64),
-        train_units=np.arange(own.train),
+        train_units=np.arange(own.records),
     )
 
 

@@ -13,12 +13,14 @@ from extensions.cli.options import Ending, Rerun, check_options
 from extensions.errors import ArgumentError
 from extensions.options import Options
 from extensions.options.leaves import Typed, shows
-from extensions.owners.data import Public, classes_in, in_memory, is_table, read_party_file
+from extensions.owners.data import classes_in, in_memory, is_table, read_party_file
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
+from extensions.public import Public
 from extensions.runs.budget.kept import ledgers_of, spent_in
 from extensions.runs.config import TrainConfig
-from extensions.runs.config.schedule import SETTLED, Schedule, config_of
-from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for, settled
+from extensions.runs.config.schedule import SETTLED, Asked, Schedule, config_of, found_of
+from extensions.runs.config.train import Failure
+from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for
 from extensions.runs.manifest import differences
 from extensions.runs.options import Meeting, RunOptions
 from extensions.runs.outputs import foretold
@@ -58,7 +60,7 @@ class Seat:
     example="pea train --data digits --epsilon 2 --delta 1e-5 --save model",
 )
 def train(
-    run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, "classes"))],
+    run: Annotated[Asked, Options("Run", without=(*SETTLED, "classes"))],
     schedule: Annotated[Schedule, Options("Run")],
     records: Annotated[Origin, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features")],
@@ -75,25 +77,25 @@ def train(
     engine = find_for(config, options)
     with elsewhere(engine, options) as far:
         if far is not None:
-            settings = config_of(
-                run, schedule, extraction, **{**far.settings, "data": "own records"}
-            )
-            done = _trained(engine, settings, far.public, far.train, options, typed)
+            settings = found_of(config, schedule, **{**far.settings, "data": "own records"})
+            resolve = settings.resolving(sum(part.records for part in far.public))
+            done = _trained(engine, resolve, far.public, far.train, options, typed)
             console.finish(done, ending, options.save)
             return
     raw = records.read(config.parties)
-    known = {"data": records.title, "seed_data": records.seed, **raw[0].settings}
     linear = config.model == TrainConfig.model
     named, note = extraction.chosen(raw[0].train_x, linear=linear, hidden=config.hidden)
-    settings = config_of(run, schedule, named, **known)
+    known = {"features": named.features or config.features, **raw[0].settings}
+    settings = found_of(config, schedule, **known)
     if extraction.features is None:
         settings = settings.derived(chosen=(*settings.chosen, "features"))
     sizes = [own.drawn for own in raw]
+    resolve = settings.resolving(sum(sizes))
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with ExitStack() as stack:
         stack.enter_context(at_hand(engine, settings, options))
-        settings.resolved(records=sum(sizes))
+        resolve(lambda usual: 0.0)  # what no noise can meet is told before features are taken
         if note is not None:
             console.notice(note)
         with console.extracting() as extracted:
@@ -110,14 +112,14 @@ def train(
         def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             return engine.train(config, files, progress, options)
 
-        done = _trained(engine, settings, public, train_here, options, typed)
+        done = _trained(engine, resolve, public, train_here, options, typed)
     told = {"training_rows": rows} if rows != sizes else {}
     console.finish({**done, **told, **spent_in(ledgers)}, ending, options.save)
 
 
 def _trained(
     engine: Backend,
-    settings: TrainConfig,
+    resolve: Callable[[Failure], TrainConfig],
     public: Sequence[Public],
     train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
@@ -127,14 +129,13 @@ def _trained(
 
     Args:
         engine: which trains.
-        settings: of the run.
+        resolve: finds the settings of the run with their noise.
         public: what is public of each owner's records.
         train: does it.
         options: of the run.
         typed: what was given in any way.
     """
-    records = sum(part.train for part in public)
-    config = settled(settings, public[0].columns, records)
+    config = resolve(lambda usual: engine.noise_failure(usual, public[0].features))
     console.notices(config, engine.notices(config))
     console.expected(foretold(config, sum(part.held_out for part in public)))
     for difference in differences(typed.report.get("manifest"), config):
@@ -163,7 +164,7 @@ def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Pa
 def party(
     seat: Annotated[Seat, Options("Party")],
     run: Annotated[
-        TrainConfig,
+        Asked,
         Options("Run", without=(*SETTLED, "classes", "backend", "parties", "insecure_seed")),
     ],
     schedule: Annotated[Schedule, Options("Run")],
@@ -183,7 +184,7 @@ def party(
     engine.check_party(config, seat.meeting, options)
     own = own_records(seat.records, table, seat.classes)
     features = seat.features or own.recipe.get("features", TrainConfig.features)
-    config = config_of(run, schedule, extraction, **{**known, **own.settings, "features": features})
+    config = found_of(config, schedule, **{**own.settings, "features": features})
     assumed = config.resolved(records=config.parties * own.drawn)
     records = seat.records
     options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))

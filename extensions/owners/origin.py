@@ -10,13 +10,14 @@ from typing import Annotated, Any
 from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.options import Option
-from extensions.owners.data import Columns, Public, Split, is_table, load_own, load_raw, split_among
+from extensions.owners.data import Columns, Split, is_table, load_own, load_raw, split_among
 from extensions.owners.data.files import read_classes
 from extensions.owners.data.records import Raw, kind_of
 from extensions.owners.data.sources import EMBEDDED
 from extensions.owners.features import RAW, Cache, Extractor, extract, find, usual
 from extensions.owners.features.extraction import check_kind, rows_of
 from extensions.owners.schema import Schema, label_of, read_schema
+from extensions.public import Public
 from extensions.ring.fixed_point import Reals
 from extensions.rules import POSITIVE, Whole
 
@@ -240,7 +241,7 @@ def sizes_of(
     few = parts[0].taken(slice(2), slice(2))
     (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
     width = sample.train_x.shape[1]
-    sizes = [Public(columns=width, train=x.drawn, held_out=len(x.test_x)) for x in parts]
+    sizes = [Public(features=width, records=x.drawn, held_out=len(x.test_x)) for x in parts]
     return sizes, {"data_kind": parts[0].settings["data_kind"]}
 
 

@@ -185,7 +185,7 @@ class Host(Protocol):
 
         Args:
             config: of the run.
-            records: of which all parties know the sizes (`extensions.protocols.announcement`).
+            records: of which all parties know the sizes (`extensions.protocols.records`).
             step: that it makes (`extensions.protocols.step`), if any.
             tell: is called once, where it can be known.
         """

@@ -12,8 +12,6 @@ from extensions.network.layers import parameter_norm
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.agreement import agree
-from extensions.protocols.announcement import Announced, Announcement, announce, blocks_for
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Arrays, Host, SumOf, flat, pairs, share_public
@@ -26,8 +24,10 @@ from extensions.protocols.initialization import (
     number_of_candidates,
 )
 from extensions.protocols.optimizer import TOTAL, State
+from extensions.protocols.records import Records, blocks_for, exchange_public
 from extensions.protocols.settings import TRAINING, Training, account
 from extensions.protocols.step import Step
+from extensions.public import Public
 from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import Share
 
@@ -79,7 +79,7 @@ class Keep:
         """Returns the numbers of the steps that are to be made."""
         return range(1, config.steps + 1)
 
-    def begin(self, records: Announced) -> None:
+    def begin(self, records: Records) -> None:
         """Takes note that steps begin on these records."""
         return
 
@@ -109,14 +109,14 @@ class Way:
     """
 
     step: Step | None
-    descend: Callable[[Host, Announced, State, Ledger, Keep], Parameters]
+    descend: Callable[[Host, Records, State, Ledger, Keep], Parameters]
 
 
 def train(
     host: Host,
     config: Training,
     own: Own,
-    records: Announced,
+    records: Records,
     way: Way,
     begun: Begun,
     keep: Keep,
@@ -160,7 +160,7 @@ def train(
     return model, ledger
 
 
-def start(host: Host, config: Training, own: Own, records: Announced) -> tuple[Parameters, Ledger]:
+def start(host: Host, config: Training, own: Own, records: Records) -> tuple[Parameters, Ledger]:
     """Returns shares of the model that joint training starts from, and what that cost.
 
     Cost:
@@ -184,7 +184,7 @@ def start(host: Host, config: Training, own: Own, records: Announced) -> tuple[P
         return model, ledger
     strategy = config.strategy
     learnt = _learnt(host, own, records)  # 4.1
-    tried = announce(host.exchange, own.held_out, {})
+    tried = Records.agreed(host.exchange, own.held_out, {})
     if strategy != "local-average" and not sum(tried.sizes):
         allowed = "'local-average', or a public start, without held-out records"
         raise ArgumentError("init", strategy, allowed, code="choice")
@@ -204,8 +204,8 @@ def _chosen(
     config: Training,
     start: Parameters,
     shared: Callable[[], Parameters],
-    records: Announced,
-    tried: Announced,
+    records: Records,
+    tried: Records,
 ) -> Parameters:
     """Returns the best of stacked local models and of the public start, as tried (4.4-4.12)."""
     ring, network, sizes = host.ring, config.network(records.features), records.sizes
@@ -224,11 +224,11 @@ def _chosen(
     )
     comparisons = number * max(network.comparisons, network.widths[-1])
     blocks = blocks_for(tried.sizes, tried.features, comparisons)
-    return host.reshared(host.total(models, tried.records, tried.sizes, blocks, sum_of))
+    return host.reshared(host.total(models, tried.own, tried.sizes, blocks, sum_of))
 
 
 def descend(
-    step: Step, host: Host, records: Announced, state: State, ledger: Ledger, keep: Keep
+    step: Step, host: Host, records: Records, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the model after all steps of secure DPSGD; nobody sees it.
 
@@ -286,15 +286,13 @@ def public_start(config: Training, features: int) -> list[Integers]:
     return [encode(part, config.frac_bits) for pair in pairs for part in pair]
 
 
-def _learnt(host: Host, own: Own, records: Announced) -> list[Arrays]:
+def _learnt(host: Host, own: Own, records: Records) -> list[Arrays]:
     """The local models as ring integers, once all parties have one that fits; one round."""
     local, problem = [], None
     try:
-        local = [
-            own.learn(rank, each) for rank, each in zip(host.ranks, records.records, strict=True)
-        ]
+        local = [own.learn(rank, each) for rank, each in zip(host.ranks, records.own, strict=True)]
     except ArgumentError as error:
         problem = error
-    sizes = [Announcement(records=records.sizes[rank]) for rank in host.ranks]
-    agree(host.exchange, sizes, {}, problem)
+    sizes = [Public(records=records.sizes[rank]) for rank in host.ranks]
+    exchange_public(host.exchange, sizes, {}, problem)
     return local

@@ -19,7 +19,6 @@ from typing import Any
 from extensions.network.chain import Network
 from extensions.network.class_weights import row_weights
 from extensions.network.passes import Parameters, forward
-from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import with_largest_rate
@@ -33,6 +32,7 @@ from extensions.protocols.optimizer import (
     multipliers,
     rule_of,
 )
+from extensions.protocols.records import Records
 from extensions.protocols.settings import ScriptTraining, Training
 from extensions.protocols.updates import Kept, UpdateRule, rule_for
 from extensions.ring.interface import NoiseSource, Ring
@@ -55,7 +55,7 @@ class Step:
     mean: Mean
 
     @classmethod
-    def of(cls, config: Training, records: Announced) -> "Step":
+    def of(cls, config: Training, records: Records) -> "Step":
         """Returns the step of a run on records of which the sizes are known.
 
         Raises:
@@ -170,10 +170,10 @@ class Step:
         kept = {name: store.read(name) for name in self.names}
         return self.rule.after(ring, noisy, kept, integers)
 
-    def sampled(self, host: Host, records: Announced) -> "SampledStep":
+    def sampled(self, host: Host, records: Records) -> "SampledStep":
         """Returns the step as a host computes it, with a sample of records, which are placed."""
         rows, pieces = records.rows(self.config), records.pieces(self.config)
-        return SampledStep(self, host, host.place(records.records), rows, pieces)
+        return SampledStep(self, host, host.place(records.own), rows, pieces)
 
 
 @dataclass(frozen=True)

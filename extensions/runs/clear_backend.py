@@ -8,6 +8,8 @@ from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.records import Records
+from extensions.protocols.step import Step
 from extensions.runs.clear_host import usual
 from extensions.runs.clear_training import train as train_in_clear
 from extensions.runs.config import TrainConfig
@@ -51,7 +53,7 @@ def train(
     return train_in_clear(config, parts, progress, options.checkpoints, options.ledgers)
 
 
-def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
+def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
     """Returns that nothing is sent."""
     return StepForecast(rounds=0, bytes=0)
 

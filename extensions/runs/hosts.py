@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import Public
 from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.records import Records
+from extensions.protocols.step import Step
+from extensions.public import Public
 from extensions.runs import entry_points
 from extensions.runs.config import HOSTS, TrainConfig
 from extensions.runs.options import Meeting, RunOptions
@@ -58,21 +60,19 @@ class Backend(Protocol):
         """Returns this party's report of a run whose parties were started one by one."""
 
 
-def plan(
-    backend: Backend, config: TrainConfig, sizes: Sequence[int], features: int
-) -> StepForecast:
+def plan(backend: Backend, config: TrainConfig, step: Step, records: Records) -> StepForecast:
     """Returns what a step of a run takes, without records.
 
     A backend that can tell offers a function of this name, which takes the rest.
 
     Raises:
-        ArgumentError: it cannot tell, or the run has no such steps.
+        ArgumentError: it cannot tell.
     """
     foresee = getattr(backend, "plan", None)
     if foresee is None:
         allowed = "one that can tell what a step takes"
         raise ArgumentError("backend", config.backend, allowed, code="choice")
-    return cast(StepForecast, foresee(config, sizes, features))
+    return cast(StepForecast, foresee(config, step, records))
 
 
 def usual_pace(backend: Backend, seconds: float) -> Pace:
@@ -113,21 +113,6 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
         raise ArgumentError("transport", options.transport, allowed, code="conflict")
     backend.check(config, options)
     return backend
-
-
-def settled(config: TrainConfig, features: int, records: int | None = None) -> TrainConfig:
-    """Returns the settings with their noise, for so many records and features.
-
-    Args:
-        config: of the run.
-        features: of a record.
-        records: number of all parties' training records, or persons; None: nothing follows from it.
-
-    Raises:
-        ArgumentError: of `find`, and of `TrainConfig.resolved`.
-        MissingExtraError: of `find`.
-    """
-    return config.resolved(find(config.backend).noise_failure(config, features), records)
 
 
 class Elsewhere(Protocol):

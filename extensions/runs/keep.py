@@ -11,7 +11,6 @@ from extensions.errors import PeaError
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.protocols import pea
-from extensions.protocols.announcement import Announced
 from extensions.protocols.host import (
     Carried,
     Host,
@@ -23,6 +22,7 @@ from extensions.protocols.host import (
     unnamed,
 )
 from extensions.protocols.optimizer import State
+from extensions.protocols.records import Records
 from extensions.protocols.settings import Training
 from extensions.protocols.step import Step
 from extensions.ring.fixed_point import Integers
@@ -81,7 +81,7 @@ class Following(pea.Keep):
         """Whether there is something from which the run can go on."""
         return False
 
-    def foretell(self, records: Announced, held_out: int, step: Step | None) -> None:
+    def foretell(self, records: Records, held_out: int, step: Step | None) -> None:
         """Shows what the run will take, if its host can tell; whatever fails, the run goes on.
 
         Args:
@@ -101,7 +101,7 @@ class Following(pea.Keep):
         with suppress(PeaError):
             self._host.foretell(config, records, step, tell)
 
-    def begin(self, records: Announced) -> None:
+    def begin(self, records: Records) -> None:
         """Takes note of the records, and of which part of the steps' rows is padding."""
         self.sizes = records.sizes
         self._before = self._host.traffic()

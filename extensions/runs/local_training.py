@@ -12,9 +12,9 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.announcement import announce
 from extensions.protocols.initialization import MAX_NORM
 from extensions.protocols.optimizer import State
+from extensions.protocols.records import Records
 from extensions.protocols.settings import account
 from extensions.protocols.step import Step
 from extensions.protocols.sums.whitening import account_for_whitening
@@ -123,7 +123,7 @@ def descend(
     host = ClearHost(
         config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins
     )
-    own = announce(host.exchange, records, {})
+    own = Records.agreed(host.exchange, records, {})
     begun = State.begin(host, config, parameters)
     step = Step.of(config, own)
     return pea.descend(step, host, own, begun, Ledger(), pea.Keep(host))

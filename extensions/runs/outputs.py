@@ -18,9 +18,9 @@ from extensions.network.tally import (
     tally,
 )
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.announcement import Announced, blocks_for
 from extensions.protocols.host import Batch, Host, SumOf, in_blocks, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
+from extensions.protocols.records import Records, blocks_for
 from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitening import TITLE as WHITENING
@@ -132,7 +132,7 @@ class Outputs:
         names: of the values.
     """
 
-    def __init__(self, host: Host, config: TrainConfig, held_out: Announced) -> None:
+    def __init__(self, host: Host, config: TrainConfig, held_out: Records) -> None:
         self._host = host
         self._config = config
         self._held_out = held_out
@@ -170,7 +170,7 @@ class Outputs:
         size = cells(network.widths[-1]) if self._config.judged == "all" else 1
         counted = host.total(
             model,
-            self._held_out.records,
+            self._held_out.own,
             self._held_out.sizes,
             self._blocks(self._held_out.sizes),
             SumOf(size=size, count=count, finish=self._noised),
@@ -203,7 +203,7 @@ class Outputs:
             return shown
         values = pairs(host.open(shown))
         ring = ClearRing(config.frac_bits, parties=config.parties, rounding="floor")
-        own = dict(zip(host.ranks, self._held_out.records, strict=True))
+        own = dict(zip(host.ranks, self._held_out.own, strict=True))
 
         def counts(rank: int) -> list[Integers]:
             size = [len(own[rank])]

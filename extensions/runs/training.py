@@ -13,13 +13,14 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
-from extensions.owners.data import Public, Recipe, Split
+from extensions.owners.data import Recipe, Split
 from extensions.protocols import pea
 from extensions.protocols.agreement import Exchange, check_equal, common_name
-from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
+from extensions.protocols.records import Records
 from extensions.protocols.sums.ways import agreed
 from extensions.protocols.sums.whitening import Whitening, whitened
+from extensions.public import Public
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
 from extensions.runs.checkpoints import run_settings
@@ -141,7 +142,7 @@ def settled(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig
     """
     if config.settled or not config.chosen:
         return config.resolved()
-    sizes = exchange([[own.train]])
+    sizes = exchange([[own.records]])
     return config.resolved(records=sum(int(size) for (size,) in sizes))
 
 
@@ -234,7 +235,7 @@ def _run(
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = keep.traffic()
-    held_out = announce(host.exchange, own.held_out, {})
+    held_out = Records.agreed(host.exchange, own.held_out, {})
     outputs = Outputs(host, config, held_out)
     held_out_epsilon = outputs.epsilon
     words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)

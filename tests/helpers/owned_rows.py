@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.announcement import Announced
+from extensions.protocols.records import Records
 from extensions.ring.fixed_point import Integers
 
 
@@ -20,10 +20,10 @@ def owned_rows(columns: int) -> list[list[list[int]]]:
     return owners
 
 
-def announced(own: Iterable[Integers], sizes: Sequence[int]) -> Announced:
+def announced(own: Iterable[Integers], sizes: Sequence[int]) -> Records:
     """Returns rows of a host's ranks as records without labels, of owners with so many rows."""
     records = [
         OwnRecords(features=rows, labels=np.zeros((len(rows), 1), dtype=np.int64), frac_bits=20)
         for rows in own
     ]
-    return Announced(records, tuple(sizes), max(each.features.shape[1] for each in records))
+    return Records(records, tuple(sizes), max(each.features.shape[1] for each in records))

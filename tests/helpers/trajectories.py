@@ -17,10 +17,10 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, share_public
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import public_start
+from extensions.protocols.records import Records
 from extensions.protocols.settings import Training
 from extensions.protocols.step import Step
 from extensions.ring.clear import Coins
@@ -162,7 +162,7 @@ def trajectory(
     """
     begun = State.begin(host, config, share_public(host, start))
     keep = Opened(host, steps)
-    known = announce(host.exchange, records, {})
+    known = Records.agreed(host.exchange, records, {})
     pea.descend(Step.of(config, known), host, known, begun, Ledger(), keep)
     return keep.models
 

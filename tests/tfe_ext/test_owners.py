@@ -167,7 +167,8 @@ def asked(own, **changes):
 
 def test_an_owner_says_what_is_public_and_no_more():
     own, heard = owner()
-    outline = {"recipe": {}, "columns": 3, "train": 8, "held_out": 4}
+    sizes = dict.fromkeys(("classes", "targets", "height", "width"), 0)
+    outline = {"records": 8, "features": 3, "held_out": 4, "recipe": {}, **sizes}
     assert asked(own, ask="prepare") == {"empty": False}
     assert json.loads(own.answer(b'{"ask":"state"}')) == {"settings": SETTINGS, "outline": outline}
     assert own.array(b"train_features").shape == (8, 3)

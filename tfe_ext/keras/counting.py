@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.announcement import blocks_for
 from extensions.protocols.host import Batch
 from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.records import blocks_for
 from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.ring.fixed_point import decode
 from extensions.ring.interface import NoiseSource

@@ -12,6 +12,8 @@ from extensions import printing
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.owners.data import read_party_file
 from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.records import Records
+from extensions.protocols.step import Step
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
@@ -196,11 +198,11 @@ def check_party(config: TrainConfig, *_: Any) -> None:
     raise ArgumentError("backend", "tfe", allowed, code="choice")
 
 
-def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
+def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
     """Returns what a step takes (`tfe_ext.run.plan.plan`), from a process with TensorFlow."""
     found = call(
         "tfe_ext.run.backend:plan_task",
-        {"config": config, "sizes": list(sizes), "features": features},
+        {"config": config, "step": step, "records": records},
         env=_environment(),
         timeout=RunOptions().timeout,
         on_event=lambda event: None,
@@ -215,12 +217,12 @@ def pace(seconds: float) -> Pace:
 
 
 def plan_task(
-    emit: Progress, *, config: TrainConfig, sizes: list[int], features: int
+    emit: Progress, *, config: TrainConfig, step: Step, records: Records
 ) -> dict[str, Any]:
     """Returns the same, from inside that process."""
     from tfe_ext.run.plan import plan as plan_here
 
-    return plan_here(config, sizes, features)._asdict()
+    return plan_here(config, step, records)._asdict()
 
 
 def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any, cast
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import Public
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal
 from extensions.protocols.host import Arrays
+from extensions.public import Public
 from extensions.runs.budget import Reservations
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_start
@@ -42,7 +42,7 @@ class FarOwners:
         public = [Public(**each["outline"]) for each in said]
         check_equal(
             [
-                {**listed(each["settings"]), **listed(own.recipe), "columns": own.columns}
+                {**listed(each["settings"]), **listed(own.recipe), "columns": own.features}
                 for each, own in zip(said, public, strict=True)
             ]
         )

@@ -19,7 +19,7 @@ from extensions.owners.origin import FeatureExtraction
 from extensions.protocols.pea import public_start
 from extensions.ring.fixed_point import Integers, encode
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find, settled
+from extensions.runs.hosts import find
 from extensions.runs.options import RunOptions
 
 NAME = "dpsgd-models-accuracy"
@@ -61,7 +61,7 @@ def config_of(model: str, backend: str) -> TrainConfig:
 def trained(config: TrainConfig, parts: Sequence[Split]) -> tuple[float, Integers]:
     """Returns the accuracy that a run reports, and its weights and biases in ring units."""
     engine = find(config.backend)
-    config = settled(config, parts[0].train_x.shape[1])
+    config = config.resolved(engine.noise_failure(config, parts[0].train_x.shape[1]))
     with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
         files = write_parts(parts, Path(folder))
         report = engine.train(config, files, show, RunOptions(timeout=4 * 3600.0))

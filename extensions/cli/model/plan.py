@@ -9,12 +9,12 @@ from extensions.cli.options import Report
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options
 from extensions.owners.origin import FeatureExtraction
+from extensions.protocols.step import Step
 from extensions.rules import one_of
 from extensions.runs.budget.forecast import Sizes, announced, forecast
-from extensions.runs.config import TrainConfig
-from extensions.runs.config.schedule import SETTLED, Schedule, config_of
+from extensions.runs.config.schedule import SETTLED, Asked, Schedule, config_of
 from extensions.runs.config.seconds import NETWORKS, openly, run_of
-from extensions.runs.hosts import find_for, settled, usual_pace
+from extensions.runs.hosts import find_for, usual_pace
 from extensions.runs.hosts import plan as plan_step
 from extensions.runs.summaries.ahead import epsilon_of, line_of, running
 
@@ -26,7 +26,7 @@ _COLUMNS = ("inputs", "outputs", "positions", "norms")
 
 def plan(
     sizes: Annotated[Sizes, Options("Records")],
-    run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, "classes"))],
+    run: Annotated[Asked, Options("Run", without=(*SETTLED, "classes"))],
     schedule: Annotated[Schedule, Options("Run")],
     network: Annotated[
         str | None,
@@ -40,21 +40,20 @@ def plan(
         raise ArgumentError("columns", sizes.columns, f"in 1..{MOST_COLUMNS}")
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
-    engine, records = find_for(config), sizes.of(config.parties)
-    link = NETWORKS[network or "loopback"]
-    config = settled(config, sizes.columns, sum(records))
+    engine, of_each = find_for(config), sizes.of(config.parties)
+    resolve = config.resolving(sum(of_each))
+    config = resolve(lambda usual: engine.noise_failure(usual, sizes.columns))
+    records = announced(config, of_each, sizes.columns)
+    made = Step.of(config, records)
     began = running()
     step = (
-        plan_step(engine, config, records, sizes.columns)
-        if config.hidden
-        else openly(config, sizes.columns)
+        plan_step(engine, config, made, records) if config.hidden else openly(config, sizes.columns)
     )
     pace = usual_pace(engine, running() - began)
     if step.rounds:
-        pace = link.slower(pace, config.parties)
-    found = forecast(config, records, sizes.columns, step)
-    public = announced(config, records, sizes.columns)
-    run_ = run_of(config, public, sum(records) // HELD_OUT, step, pace)
+        pace = NETWORKS[network or "loopback"].slower(pace, config.parties)
+    found = forecast(config, made, records, step)
+    run_ = run_of(config, records, sum(of_each) // HELD_OUT, step, pace)
     found["run"] = {"rounds": run_.rounds, "bytes": run_.bytes, "seconds": running() + run_.seconds}
     console.write(found, json_out)
     _show(found)

@@ -11,7 +11,6 @@ from extensions.owners.data.folders import find_folder
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import (
     Labels,
-    Public,
     Recipe,
     Split,
     classes_in,
@@ -30,7 +29,6 @@ from extensions.owners.data.tables import (
 __all__ = [
     "Columns",
     "Labels",
-    "Public",
     "Recipe",
     "Split",
     "bounded_rows",

@@ -26,6 +26,8 @@ from extensions.owners.data.records import (
     unusable,
 )
 
+Contents = Mapping[str, npt.ArrayLike | None]
+"""Arrays of a file by name; what is None is left out."""
 _RECIPE = "recipe"
 
 
@@ -40,26 +42,31 @@ def write_records(part: Split, path: Path) -> Path:
 
 
 @contextmanager
-def in_memory(parts: Sequence[Split]) -> Iterator[list[Path]]:
-    """Context manager with a file for each part, which other processes of this user can read too.
+def in_memory(contents: Sequence[Split | Contents]) -> Iterator[list[Path]]:
+    """Context manager with a file for each party, which other processes of this user can read too.
 
     On Linux they are in memory: no disk has them, and they are gone with this process.
     """
     with ExitStack() as stack:
         if sys.platform != "linux":
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pea-"))
-            yield write_parts(parts, Path(folder))
+            paths = [Path(folder, f"party-{rank}.npz") for rank in range(len(contents))]
+            for path, each in zip(paths, contents, strict=True):
+                write_private(path, **_named(each))
+            yield paths
             return
         paths = []
-        for rank, part in enumerate(parts):
+        for rank, each in enumerate(contents):
             file = stack.enter_context(open(os.memfd_create(f"party-{rank}.npz"), "wb"))
-            _save(file, _named(part))
+            _save(file, _named(each))
             file.flush()
             paths.append(Path(f"/proc/{os.getpid()}/fd/{file.fileno()}"))
         yield paths
 
 
-def _named(part: Split) -> dict[str, npt.ArrayLike | None]:
+def _named(part: Split | Contents) -> Contents:
+    if not isinstance(part, Split):
+        return part
     recipe = np.array(json.dumps(dict(part.recipe)))
     return {**part.arrays, "classes": part.classes or None, _RECIPE: recipe}
 
@@ -79,16 +86,13 @@ def read_classes(path: Path) -> int | None:
 
 
 def write_private(path: Path, **arrays: npt.ArrayLike | None) -> Path:
-    """Writes an .npz file that its owner alone may read, in a folder likewise if it is new.
-
-    What is None is left out.
-    """
+    """Writes an .npz file that its owner alone may read, in a folder likewise if it is new."""
     with durable.write(path) as file:
         _save(file, arrays)
     return path
 
 
-def _save(file: BinaryIO, arrays: Mapping[str, npt.ArrayLike | None]) -> None:
+def _save(file: BinaryIO, arrays: Contents) -> None:
     there = {name: array for name, array in arrays.items() if array is not None}
     np.savez(file, **there)  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.owners.schema import Schema
+from extensions.public import Public
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 """Numbers of classes, or targets in [0, 1] of what is a number itself, (records,)."""
@@ -47,31 +48,6 @@ def kind_of(x: Raw) -> Kind | None:
     if x.ndim == 1 and x.dtype.kind in "OU" and all(isinstance(text, str) for text in x):
         return "texts"
     return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Public:
-    """What is public of one owner's records, wherever they are.
-
-    Attributes:
-        recipe: how the features were made; empty where nothing is known of it.
-        columns: of the features.
-        train: number of training records, or of persons where these may have several.
-        held_out: number of held-out records.
-    """
-
-    recipe: Recipe = field(default_factory=dict)
-    columns: int
-    train: int
-    held_out: int
-
-    def facts(self, rank: int) -> dict[str, int]:
-        """Returns the sizes, by name, of the records that party `rank` holds."""
-        return {
-            f"training records of party {rank}": self.train,
-            f"held-out records of party {rank}": self.held_out,
-            "features": self.columns,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +104,10 @@ class Split:
     def public(self) -> Public:
         """What is public of them, once they are features."""
         return Public(
-            recipe=self.recipe,
-            columns=self.train_x.shape[1],
-            train=self.drawn,
+            records=self.drawn,
+            features=self.train_x.shape[1],
             held_out=len(self.test_x),
+            recipe=self.recipe,
         )
 
     @property

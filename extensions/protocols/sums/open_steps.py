@@ -10,11 +10,11 @@ from functools import partial
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows, row_blocks
-from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import paired, parts_of
 from extensions.protocols.host import Host, flat, pairs, share_public
 from extensions.protocols.optimizer import TOTAL, State
 from extensions.protocols.pea import Keep
+from extensions.protocols.records import Records
 from extensions.protocols.settings import TRAINING, account
 from extensions.protocols.step import Step
 from extensions.protocols.sums.noisy_sum import noisy_sum
@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 18
 
 
 def descend_openly(
-    step: Step, host: Host, records: Announced, state: State, ledger: Ledger, keep: Keep
+    step: Step, host: Host, records: Records, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the model after all steps; every iterate is public.
 
@@ -77,7 +77,7 @@ def descend_openly(
 
 
 def _owners(
-    host: Host, records: Announced, ring: ClearRing, step: Step
+    host: Host, records: Records, ring: ClearRing, step: Step
 ) -> Callable[[Parameters, int], list[Integers]]:
     """Returns what finds the clipped gradient sums of an owner, given the model and its rank.
 
@@ -86,7 +86,7 @@ def _owners(
     """
     config = step.config
     rows = records.rows(config)
-    own = dict(zip(host.ranks, records.records, strict=True))
+    own = dict(zip(host.ranks, records.own, strict=True))
 
     def sums(values: Parameters, rank: int) -> list[Integers]:
         drawn = draw_rows(

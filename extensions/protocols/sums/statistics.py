@@ -18,10 +18,10 @@ from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, share_public
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep
+from extensions.protocols.records import Records
 from extensions.protocols.settings import TRAINING, Training, account
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
@@ -147,7 +147,7 @@ def damping_of(config: Training, features: int) -> float:
     return max(1.0, DAMPING * norm)
 
 
-def check_statistics(config: Training, records: Announced) -> None:
+def check_statistics(config: Training, records: Records) -> None:
     """Checks that the sums are exact in the ring, with noise.
 
     Raises:
@@ -160,7 +160,7 @@ def check_statistics(config: Training, records: Announced) -> None:
 
 
 def fit(
-    config: Training, host: Host, records: Announced, state: State, ledger: Ledger, keep: Keep
+    config: Training, host: Host, records: Records, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the linear model of noisy sums over all owners' records; it is public.
 
@@ -185,7 +185,7 @@ def fit(
         Vu and Slavkovic, ICDM Workshops 2009; Wang, UAI 2018 (sufficient statistics).
     """
     keep.begin(records)
-    own = dict(zip(host.ranks, records.records, strict=True))
+    own = dict(zip(host.ranks, records.own, strict=True))
     for number in keep.steps(config):
         opened = noisy_sum(
             host,

@@ -4,18 +4,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host
 from extensions.protocols.pea import Own, Way, descend
+from extensions.protocols.records import Records
 from extensions.protocols.settings import Training
 from extensions.protocols.step import Step
 from extensions.protocols.sums.open_steps import descend_openly
 from extensions.protocols.sums.statistics import check_statistics, fit
 
 
-def agreed(
-    host: Host, config: Training, own: Own, facts: Mapping[str, Any]
-) -> tuple[Announced, Way]:
+def agreed(host: Host, config: Training, own: Own, facts: Mapping[str, Any]) -> tuple[Records, Way]:
     """Returns the records, once all parties have such that fit, and how the run learns of them.
 
     Args:
@@ -30,11 +28,11 @@ def agreed(
     Raises:
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
-    records = announce(host.exchange, own.train, facts, own.problem)
+    records = Records.agreed(host.exchange, own.train, facts, own.problem)
     return records, way_of(config, records)
 
 
-def way_of(config: Training, records: Announced) -> Way:
+def way_of(config: Training, records: Records) -> Way:
     """Returns how a run gets from its start to the trained model, its bounds proven.
 
     Raises:

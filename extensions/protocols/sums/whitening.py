@@ -24,10 +24,10 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords, as_reals, check_records, encode_features
 from extensions.protocols.agreement import comparable
-from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host
 from extensions.protocols.noise import EVEN, NoiseSplit
 from extensions.protocols.pea import Keep, Own, Summands
+from extensions.protocols.records import Records
 from extensions.protocols.settings import Training
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
@@ -105,7 +105,7 @@ class Whitening:
 def open_whitening(
     host: Host,
     keep: Keep,
-    records: Announced,
+    records: Records,
     *,
     max_feature_norm: float,
     noise_multiplier: float,
@@ -147,7 +147,7 @@ def open_whitening(
     if ridge is None:
         parties = host.ring.parties
         ridge = ridge_of(sigma, parties=parties, total=total, columns=columns, split=split)
-    of_rank = dict(zip(host.ranks, records.records, strict=True))
+    of_rank = dict(zip(host.ranks, records.own, strict=True))
 
     def own(rank: int) -> list[Integers]:
         rows = of_rank[rank].features.reshape(-1, columns)
@@ -204,8 +204,8 @@ def _charge(ledger: Ledger, noise_multiplier: float) -> None:
 
 
 def whitened(
-    host: Host, config: Training, own: Own, records: Announced, keep: Keep
-) -> tuple[Own, Announced, Whitening | None]:
+    host: Host, config: Training, own: Own, records: Records, keep: Keep
+) -> tuple[Own, Records, Whitening | None]:
     """Returns the owners' records with whitened features, and the map; without it as they are.
 
     To be called once it is clear what the run goes on from: what it opened before is opened again.
@@ -239,10 +239,10 @@ def whitened(
         rows_per_unit=config.rows_per_unit,
         split=config,
     )
-    train = mapped(whitening, records.records, config.max_feature_norm)
+    train = mapped(whitening, records.own, config.max_feature_norm)
     held_out = mapped(whitening, own.held_out, config.max_feature_norm)
     own = replace(own, train=train, held_out=held_out)
-    return own, replace(records, records=train), whitening
+    return own, replace(records, own=train), whitening
 
 
 def mapped(whitening: Whitening, owners: Sequence[OwnRecords], norm: float) -> list[OwnRecords]:
@@ -332,7 +332,7 @@ def _agreed(
     own: Sequence[npt.ArrayLike | None],
     max_feature_norm: float,
     stated: Mapping[str, Any],
-) -> Announced:
+) -> Records:
     """Returns the owners' records, of whose sizes and settings all parties know; one round."""
     f = host.ring.frac_bits
     stated = {**stated, "max_feature_norm": max_feature_norm, "frac_bits": f}
@@ -347,7 +347,7 @@ def _agreed(
                 records[rank] = _checked(x, f, max_feature_norm)
     except ArgumentError as error:
         problem = error
-    announced = announce(host.exchange, records, comparable(stated), problem)
+    announced = Records.agreed(host.exchange, records, comparable(stated), problem)
     if not sum(announced.sizes):
         raise ArgumentError("x", None, "by at least one party", code="missing")
     return announced

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.protocols.announcement import Announced
 from extensions.protocols.host import StepForecast
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.runs.config import TrainConfig
 
@@ -42,7 +42,7 @@ class Sizes:
         return sizes * parties if len(sizes) == 1 else sizes
 
 
-def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Announced:
+def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Records:
     """Returns records of which there is nothing but their numbers.
 
     Raises:
@@ -54,25 +54,20 @@ def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Annou
     if len(sizes) != config.parties or min(sizes) < 0 or not sum(sizes):
         shown = ",".join(map(str, sizes))
         raise ArgumentError("records", shown, f"{config.parties} numbers, not all 0", code="shape")
-    return Announced((), tuple(sizes), features)
+    return Records((), tuple(sizes), features)
 
 
 def forecast(
-    config: TrainConfig, sizes: Sequence[int], features: int, step: StepForecast
+    config: TrainConfig, made: Step, records: Records, step: StepForecast
 ) -> dict[str, Any]:
     """Returns what is public of a run, and what it takes, by name.
 
     Args:
         config: resolved settings.
-        sizes: number of training records of each party.
-        features: of a record.
+        made: the step of the run.
+        records: of which the sizes are known.
         step: what one step takes.
-
-    Raises:
-        ArgumentError: steps for which the bounds are not proven.
     """
-    records = announced(config, sizes, features)
-    made = Step.of(config, records)
     plan = made.plan
     each = zip(made.network.parameter_shapes, plan.layers, plan.ways, strict=True)
     return {

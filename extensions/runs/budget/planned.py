@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extensions.owners.data import Public
 from extensions.privacy.accounting import Answers, Ledger, answers
 from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
+from extensions.public import Public
 from extensions.runs.budget.account import RECORD, Entry
 from extensions.runs.budget.file import check_apart
 from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
@@ -39,7 +39,7 @@ def entries_of(
     if not any(ledgers):
         return []
     check_apart(ledgers)
-    cost = planned(host, config, parts[0].columns)
+    cost = planned(host, config, parts[0].features)
     entries = []
     for rank, part, path in zip(host.ranks, parts, ledgers, strict=True):
         counted = config.evaluate in ("mpc", "opened") or config.strategy in CHOSEN_BY_COUNTS

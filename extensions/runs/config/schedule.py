@@ -1,13 +1,13 @@
 """The settings of a run as somebody gives them: those that need not be given follow from others."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.config.cross import NOTHING_PRIVATE, check_rules
 from extensions.runs.config.defaults import Usual
-from extensions.runs.config.stated import Kind
+from extensions.runs.config.stated import Kind, Stated
 from extensions.runs.config.train import TrainConfig
 
 SETTLED = (
@@ -19,6 +19,14 @@ SETTLED = (
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but of `Schedule`, or follow from others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Stated):
+    """Settings of a run as options give them, each in its range; `config_of` checks them all."""
+
+    def __post_init__(self) -> None:
+        """They are checked once, with those that are no options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +98,7 @@ class Schedule:
 
 
 def config_of(
-    run: TrainConfig, schedule: Schedule, extraction: FeatureExtraction, **settings: Any
+    run: Asked, schedule: Schedule, extraction: FeatureExtraction, **settings: Any
 ) -> TrainConfig:
     """Returns the settings of a run.
 
@@ -104,14 +112,17 @@ def config_of(
         ArgumentError: one that is out of range.
     """
     check_rules(run, NOTHING_PRIVATE)
-    given = schedule.settings()
+    features = extraction.features or run.features
+    known = {"features": features, "max_feature_norm": extraction.max_feature_norm, **settings}
+    config = TrainConfig(**vars(run) | known | schedule.settings())
     if run.method == "statistics":
         _check_once(schedule)
-    taken: dict[str, Any] = {
-        "features": extraction.features or run.features,
-        "max_feature_norm": extraction.max_feature_norm,
-    }
-    return replace(run, **taken | settings | given)
+    return config
+
+
+def found_of(config: TrainConfig, schedule: Schedule, **settings: Any) -> TrainConfig:
+    """Returns settings with those that a command finds out; they are checked when resolved."""
+    return config.derived(**settings | schedule.settings())
 
 
 def _check_once(schedule: Schedule) -> None:

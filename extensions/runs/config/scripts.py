@@ -6,7 +6,7 @@ from extensions.privacy import accounting
 from extensions.privacy.mechanisms import Neighbours, SubsampledGaussian
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.rules import Whole, one_of
-from extensions.runs.config.defaults import CHOSEN, with_usual
+from extensions.runs.config.defaults import CHOSEN
 from extensions.runs.config.stated import Kind
 from extensions.runs.config.train import TrainConfig
 
@@ -93,4 +93,4 @@ def settings_of(
         colluders=colluders,
         chosen=CHOSEN,
     )
-    return config.resolved(failure(with_usual(config, records)), records)
+    return config.resolving(records)(failure)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from extensions.network.tally import compared
-from extensions.protocols.announcement import Announced, blocks_for
 from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.records import Records, blocks_for
 from extensions.runs.config.train import TrainConfig
 
 WORD = 8
@@ -98,7 +98,7 @@ class Run(NamedTuple):
 
 def run_of(
     config: TrainConfig,
-    records: Announced,
+    records: Records,
     held_out: int,
     step: StepForecast,
     pace: Pace,
@@ -189,7 +189,7 @@ def _in_clear(config: TrainConfig, features: int, rows: int) -> float:
     return products * _PRODUCT + rows * config.outputs * _ELEMENT + 2e-3
 
 
-def _whitening(config: TrainConfig, records: Announced, held_out: int, pace: Pace) -> float:
+def _whitening(config: TrainConfig, records: Records, held_out: int, pace: Pace) -> float:
     """Seconds in which the sum is found and opened, and all features are mapped."""
     d = records.features
     products = d * d * (2 * (sum(records.sizes) + held_out) + 30 * d)
@@ -198,7 +198,7 @@ def _whitening(config: TrainConfig, records: Announced, held_out: int, pace: Pac
 
 
 def _judging(
-    config: TrainConfig, records: Announced, held_out: int, step: StepForecast, pace: Pace
+    config: TrainConfig, records: Records, held_out: int, step: StepForecast, pace: Pace
 ) -> float:
     """Seconds in which predictions on held-out records are counted."""
     if config.evaluate == "none" or not held_out:

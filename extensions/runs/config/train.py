@@ -1,5 +1,6 @@
 """The settings of one training run, checked before anything starts, and its noise."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from extensions.runs.config.noise import check_noise
 from extensions.runs.config.stated import Stated
 from extensions.runs.entry_points import check_offered
 
+Failure = Callable[["TrainConfig"], float]
+"""How probable it is that noise of a run's joint training deviates from what is accounted."""
 HOSTS = "pea.backends"
 """The entry point group of those who make runs (`extensions.runs.hosts`)."""
 
@@ -51,7 +54,8 @@ class TrainConfig(Stated):
                 of a method that has none, or one output for other than two classes.
         """
         if not self.settled and (self.chosen or self.epochs is not None):
-            return self._chosen(noise_failure, records)
+            assert records is not None, "settings that nobody gave follow from numbers of records"
+            return self.resolving(records)(lambda _: noise_failure)
         check_rules(self, LEARNT)
         if not self.private or self.settled:
             return self
@@ -95,14 +99,26 @@ class TrainConfig(Stated):
         check_noise(config)
         return config
 
-    def _chosen(self, noise_failure: float, records: int | None) -> "TrainConfig":
-        """Returns the config with the settings that nobody gave, and its noise."""
-        assert records is not None, "settings that nobody gave follow from numbers of records"
-        config = with_usual(self, records).resolved(noise_failure)
-        lr = config.lr
-        if "lr" in self.chosen and follows_noise(self):
-            lr = rate_of(config, records)
-        return config.derived(lr=lr, chosen=self.chosen, epochs=self.epochs, settled=True)
+    def resolving(self, records: int) -> Callable[[Failure], "TrainConfig"]:
+        """Returns what finds the noise, once settings are checked with those that nobody gave.
+
+        Args:
+            records: as in `resolved`.
+
+        Raises:
+            ArgumentError: a setting that does not fit, here; there, as `resolved`.
+        """
+        usual = with_usual(self, records)
+
+        def resolve(failure: Failure) -> TrainConfig:
+            config = usual.resolved(failure(usual))
+            if not self.chosen and self.epochs is None:
+                return config
+            by_noise = "lr" in self.chosen and follows_noise(self)
+            lr = rate_of(config, records) if by_noise else config.lr
+            return config.derived(lr=lr, chosen=self.chosen, epochs=self.epochs, settled=True)
+
+        return resolve
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

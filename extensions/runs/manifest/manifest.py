@@ -9,8 +9,8 @@ from typing import Any
 
 import extensions
 from extensions.errors import ArgumentError
-from extensions.owners.data import Public
 from extensions.protocols.agreement import canonical
+from extensions.public import Public
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest.statement import BY_RULE, Statement, listed, stated
 from extensions.runs.options import RunOptions
@@ -108,7 +108,7 @@ def manifest_of(
         run={
             **settings_of(config, software),
             **listed(own.recipe),
-            "columns": own.columns,
+            "columns": own.features,
         },
         start=stated(options),
     )

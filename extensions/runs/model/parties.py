@@ -1,6 +1,5 @@
 """The parties that have shares of a model: all on this machine, or one that meets the others."""
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
-from extensions.owners.data import Columns, Labels, columns_in, is_table, load_own
+from extensions.owners.data import Columns, Labels, columns_in, in_memory, is_table, load_own
 from extensions.owners.origin import by_rank
 from extensions.ring.fixed_point import Reals
 from extensions.rules import POSITIVE
@@ -20,7 +19,7 @@ from extensions.runs.model.files import check_there
 from extensions.runs.model.header import Header
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
 from extensions.runs.model.shares import paths_in, read_own, read_shares
-from extensions.runs.model.together import PartyFiles, Request, settings_of, write_records
+from extensions.runs.model.together import PartyFiles, Request, settings_of
 from extensions.runs.options import Meeting
 
 
@@ -37,13 +36,6 @@ class OwnRows:
     x: Reals | None = None
     y: Labels | None = None
     ledger: Path | None = None
-
-    def beside(self, shares: Path, folder: Path) -> PartyFiles:
-        """Returns the files of a party with this share; its records are written to the folder."""
-        records = None
-        if self.x is not None:
-            records = write_records(folder / f"of-{shares.name}", self.x, self.y)
-        return PartyFiles(shares=shares, records=records, ledger=self.ledger)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,10 +198,12 @@ class Party:
             rows = [own.get(rank, OwnRows()) for rank in range(len(self.paths))]
         else:
             rows = [next(iter(own.values()), OwnRows())]
-        with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+        with in_memory([{"x": each.x, "y": each.y} for each in rows]) as files:
             given = [
-                each.beside(shares, Path(folder))
-                for shares, each in zip(self.paths, rows, strict=True)
+                PartyFiles(
+                    shares=shares, records=None if each.x is None else file, ledger=each.ledger
+                )
+                for shares, each, file in zip(self.paths, rows, files, strict=True)
             ]
             if self.meeting is None:
                 return self._engine.use(request, given, self._computing)

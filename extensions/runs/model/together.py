@@ -11,11 +11,11 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters, forward
 from extensions.network.tally import check_number
-from extensions.owners.data import Labels, write_private
+from extensions.owners.data import Labels
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.agreement import check_equal
-from extensions.protocols.announcement import Announced, announce, blocks_for
 from extensions.protocols.host import Host, in_blocks, pairs
+from extensions.protocols.records import Records, blocks_for
 from extensions.ring.fixed_point import Reals, decode
 from extensions.ring.interface import Share
 from extensions.runs.config import COUNTED, Evaluate, TrainConfig
@@ -78,7 +78,7 @@ class PartyFiles:
 
     Attributes:
         shares: its share of the model.
-        records: its features and labels, as `write_records` writes them; None without any.
+        records: its features and labels, arrays x and y; None without any.
         ledger: of its records, or None.
     """
 
@@ -98,11 +98,6 @@ class PartyFiles:
         with np.load(self.records, allow_pickle=False) as arrays:
             x, y = arrays["x"], arrays.get("y")
         return Own(shared=shared, x=x, y=y, ledger=self.ledger)
-
-
-def write_records(path: Path, x: Reals, y: Labels | None = None) -> Path:
-    """Writes a party's features and labels, readable by their owner only."""
-    return write_private(path, x=x) if y is None else write_private(path, x=x, y=y)
 
 
 def manifest_of(request: Request, shared: SharedModel, software: Sequence[str] = ()) -> Manifest:
@@ -148,7 +143,7 @@ def perform(host: Host, request: Request, own: Sequence[Own]) -> list[dict[str, 
         problem = error
     try:
         manifest = manifest_of(request, own[0].shared, host.software)
-        announced = announce(host.exchange, records, manifest.everything, problem)
+        announced = Records.agreed(host.exchange, records, manifest.everything, problem)
         if request.task != "open" and not sum(announced.sizes):
             raise ArgumentError("records", None, "at one party at least", code="missing")
         host.begin(manifest.digest)
@@ -172,7 +167,7 @@ class _Asked:
 
     request: Request
     header: Header
-    records: Announced
+    records: Records
     charge: Charge
 
 
@@ -185,7 +180,7 @@ def _predicted(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, A
 
     found = []
     blocks = blocks_for(records.sizes, records.features, network.comparisons)
-    for part, sizes in in_blocks(records.records, records.sizes, blocks):
+    for part, sizes in in_blocks(records.own, records.sizes, blocks):
         rows = Rows(own=[own.features for own in part], sizes=sizes)
         found.append(open_to_owners(host, model, rows, logits, network.widths[-1]))
     whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.records import Records
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.seconds import NETWORKS, Network, opened_bytes, openly, run_of
 from extensions.runs.summaries.ahead import Ahead, duration, epsilon_of, line_of, size
 from tests.helpers.commands import call, pea
 
 STEP = StepForecast(rounds=18, bytes=5_000_000, memory=50_000_000, trips=20)
-RECORDS = Announced((), (480, 479, 479), 64)
+RECORDS = Records((), (480, 479, 479), 64)
 
 
 def settings(**changed: Any) -> TrainConfig:

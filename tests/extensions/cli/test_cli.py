@@ -13,6 +13,7 @@ from extensions.cli import console
 from extensions.privacy import planning
 from extensions.ring.fixed_point import encode
 from extensions.runs import clear_backend
+from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED
 from tests.helpers.commands import Command, call, once, pea, report_of
 from tests.helpers.digits import correct
@@ -210,6 +211,22 @@ def test_what_is_being_typed_is_completed(completion, words, completed):
         ["bash", "-c", f"{completion}\n{typed}"], capture_output=True, text=True, check=True
     )
     assert sorted(done.stdout.split()) == completed
+
+
+@pytest.mark.parametrize("given", [(), ("--steps", 3), ("--epochs", 2)])
+def test_settings_are_checked_as_given_and_with_those_that_nobody_gave(given, monkeypatch):
+    """Also what records say is checked, which is no reason to check them a third time."""
+    checked, check = [], TrainConfig.__post_init__
+
+    def counted(config):
+        checked.append((config.classes, bool(config.facts), bool(config.chosen)))
+        check(config)
+
+    monkeypatch.setattr(TrainConfig, "__post_init__", counted)
+    wanted = ("--noise-multiplier", 2, "--delta", 1e-5, "--budget", "none")
+    done = pea("train", "--backend", "clear", *wanted, *given)
+    assert done.returncode == 0, done.stderr
+    assert [chosen for *_, chosen in checked] == [True, False], "as given, and with the usual ones"
 
 
 def test_a_host_begins_before_noise_is_calibrated_which_happens_once(monkeypatch):

@@ -8,9 +8,9 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, capacity, check_records, draw_rows
 from extensions.privacy.units import by_unit
-from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import clipped_sums
 from extensions.protocols.optimizer import rule_of
+from extensions.protocols.records import Records
 from extensions.protocols.settings import account
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
@@ -50,7 +50,7 @@ def test_records_of_a_person_stand_together_and_how_many_is_hidden():
         np.testing.assert_array_equal(own.labels[list(rows)], flat.labels[people == WHO])
     assert not own.features[own.empty == 1].any()
     assert not own.labels[own.empty == 1].any()
-    sizes = Announced([own], (3,), 4).rows(CONFIG)
+    sizes = Records([own], (3,), 4).rows(CONFIG)
     each = CONFIG.overflow_probability / CONFIG.steps
     assert sizes == [K * capacity(3, CONFIG.sample_rate, each)]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.protocols.announcement import Announced
 from extensions.protocols.drift import Drift, with_largest_rate
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.protocols.updates import SGDRule
 from extensions.runs.config import TrainConfig
@@ -49,7 +49,7 @@ def named(error: Exception) -> float:
 
 
 def made(changes: dict[str, object]) -> None:
-    Step.of(replace(CONFIG, **changes), Announced((), (600, 600, 600), FEATURES))
+    Step.of(replace(CONFIG, **changes), Records((), (600, 600, 600), FEATURES))
 
 
 @pytest.mark.parametrize("changes", [*MOVED, *BEYOND_THE_RING], ids=str)

@@ -14,10 +14,10 @@ from extensions.network.models.start_file import kept
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import write_private
 from extensions.privacy.sampling import check_records
-from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import parts_of
 from extensions.protocols.host import Batch, pairs
 from extensions.protocols.pea import public_start
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.ring.clear import ClearRing
 from extensions.runs.config import TrainConfig
@@ -48,7 +48,7 @@ def cache(tmp_path: Path, monkeypatch) -> None:
 
 def longest_part(config: TrainConfig, seed: int) -> float:
     """Returns the longest part of a record in a step's sum, over its bound."""
-    step = Step.of(config, Announced((), (100, 100, 100), FEATURES))
+    step = Step.of(config, Records((), (100, 100, 100), FEATURES))
     plan = step.plan
     model = pairs(public_start(config, FEATURES))
     ring = ClearRing(plan.frac_bits, parties=3, rounding="floor")

@@ -8,8 +8,8 @@ import pytest
 
 from extensions.owners.data import Split
 from extensions.owners.features import usual as usual_features
-from extensions.protocols.announcement import Announced
 from extensions.protocols.optimizer.schedule import response
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.runs.clear_training import train
 from extensions.runs.config import CHOSEN, TrainConfig
@@ -124,7 +124,7 @@ def test_rates_of_tables_have_a_bound():
 @pytest.mark.parametrize("records", [30, 4_999, 60_000, 10**7])
 def test_the_ring_has_room_for_what_is_chosen(kind, opened, records):
     config = chosen(records, data_kind=kind, open=opened, parties=3, epsilon=0.5)
-    Step.of(config, Announced((), (records // 3,) * 3, 64))
+    Step.of(config, Records((), (records // 3,) * 3, 64))
     assert config.frac_bits == 20 or records > 30_000
 
 

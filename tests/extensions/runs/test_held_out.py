@@ -12,8 +12,8 @@ from extensions.network.tally import BITS, MOST_RECORDS, opened_cells, sensitivi
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.announcement import announce
 from extensions.protocols.noise import summand_scale
+from extensions.protocols.records import Records
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
@@ -65,7 +65,7 @@ def outputs_of(config: TrainConfig) -> tuple[Outputs, Any]:
     parts = [part(rank, held_out=20) for rank in range(PARTIES)]
     own = [held_out_records(each.test_x, each.test_y, config) for each in parts]
     zeros = [(np.zeros((2, FEATURES), dtype=np.int64), np.zeros(2, dtype=np.int64))]
-    return Outputs(host, config, announce(host.exchange, own, {})), zeros
+    return Outputs(host, config, Records.agreed(host.exchange, own, {})), zeros
 
 
 @pytest.mark.parametrize("changes", [{}, PUBLIC], ids=["hidden", "public"])

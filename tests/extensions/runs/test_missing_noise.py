@@ -11,10 +11,10 @@ import pytest
 from extensions.network.layers import LayerGradient
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.noise import NoiseSplit, noise_without, party_variance
 from extensions.protocols.optimizer import rule_of
+from extensions.protocols.records import Records
 from extensions.protocols.settings import TRAINING, account
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
@@ -177,7 +177,7 @@ def test_a_run_draws_the_summands_that_its_settings_ask_for(
     drawn = {party: (scale / unit) ** 2 for party, scale in source.asked}
     assert [drawn[party] for party in sorted(drawn)] == pytest.approx(summands)
     source.asked.clear()
-    held_out = Announced(records=[], sizes=(1,) * 7, features=3)
+    held_out = Records(own=[], sizes=(1,) * 7, features=3)
     Outputs(host, config, held_out)._noised([], np.zeros(1, dtype=np.int64))
     unit = config.count_noise * 2.0**config.frac_bits
     alone = settings_of_seven(**changes | {"dealer_noise": False})

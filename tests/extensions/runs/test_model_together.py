@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import subprocess
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +17,12 @@ from extensions.owners.data import load_raw, write_private
 from extensions.owners.schema import Number, Schema, Target
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols import announcement
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
 from extensions.runs.model import (
     SharedModel,
     logits_of,
+    parties,
     paths_in,
     read_shares,
     together,
@@ -28,7 +30,7 @@ from extensions.runs.model import (
     write_shares,
 )
 from extensions.runs.model.backends import Computing
-from extensions.runs.model.parties import Party
+from extensions.runs.model.parties import OwnRows, Party
 from extensions.runs.model.together import Own, Request, perform
 from extensions.runs.options import Meeting
 from tests.conftest import SHARED
@@ -105,6 +107,27 @@ def test_predictions_are_those_of_the_opened_model_and_their_owners_alone(text):
     assert np.median(np.abs(seen.astype(np.float64))) > 2**60
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they are files of a folder")
+def test_features_are_handed_to_parties_in_memory(tmp_path, monkeypatch):
+    """No temporary folder can be written."""
+
+    class Engine:
+        def use(self, request, files, computing):
+            assert [file.records is None for file in files] == [True, False, False]
+            return [vars(file.read()) for file in files]
+
+    monkeypatch.setattr(parties, "find_model_backend", lambda name: Engine())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    for one in shared(small()):
+        write_shares(tmp_path / f"party-{one.rank}.npz", one)
+    x, y = records(), np.arange(40) % 3
+    given = {1: OwnRows(x=x), 2: OwnRows(x=x[:3], y=y[:3])}
+    found = Party(tmp_path, None, Computing()).ask(Request(task="predict"), given)
+    assert (found[0]["x"], found[1]["y"]) == (None, None)
+    np.testing.assert_array_equal(found[1]["x"], x)
+    np.testing.assert_array_equal(found[2]["y"], y[:3])
+
+
 def test_predictions_in_blocks_are_those_of_their_owners(monkeypatch):
     """Of 40 rows with 10 comparisons each, 100 at a time are 4 blocks, one owner without rows."""
     model, x = small("mlp:5"), records()
@@ -112,7 +135,7 @@ def test_predictions_in_blocks_are_those_of_their_owners(monkeypatch):
     own[1] = replace(own[1], x=x[:25])
     own[2] = replace(own[2], x=x[25:])
     seen = []
-    monkeypatch.setattr(announcement, "COMPARED", 100)
+    monkeypatch.setattr("extensions.protocols.records.COMPARED", 100)
     monkeypatch.setattr(together, "forward", lambda *given: seen.append(given) or forward(*given))
     found = perform(host(), Request(task="predict"), own)
     assert [x.shape[0] for *_, x in seen] == [9, 10, 10, 11]

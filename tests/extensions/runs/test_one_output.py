@@ -9,7 +9,7 @@ import pytest
 from extensions.owners.data import Split, load, split_among
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
-from extensions.protocols.announcement import announce
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.protocols.sums.ways import agreed
 from extensions.runs.checkpoints import CheckpointOptions
@@ -80,7 +80,7 @@ def test_noise_and_bound_are_those_of_one_output(parts, changes):
     config = replace(CONFIG, **changes).resolved()
     records = [encoded(part, config)[0] for part in parts]
     assert {each.labels.shape[1] for each in records} == {1}
-    plan = Step.of(config, announce(lambda own: own, records, {})).plan
+    plan = Step.of(config, Records.agreed(lambda own: own, records, {})).plan
     width, features = plan.layers[-1].in_features, records[0].features.shape[1]
     assert plan.layers[-1].out_features == 1
     assert plan.layers[-1].delta_norm == pytest.approx(1.0, rel=2e-3), "sqrt(2) with two outputs"

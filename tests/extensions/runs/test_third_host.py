@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from extensions.network.passes import forward
-from extensions.protocols import announcement, host
+from extensions.protocols import host
+from extensions.protocols.records import COMPARED
 from extensions.runs import entry_points, outputs
 from extensions.runs.model import read_opened
 from tests.helpers.commands import PLAIN, pea, report_of
@@ -110,7 +111,7 @@ def test_held_out_records_that_are_counted_in_blocks_are_all_counted(
         seen.append(list(rows))
         return everything(self, records, rows)
 
-    monkeypatch.setattr(announcement, limit, 1000)
+    monkeypatch.setattr(f"extensions.protocols.records.{limit}", 1000)
     monkeypatch.setattr(host.Host, "everything", noted)
     parted, _ = trained(tmp_path, *options)
     assert len(seen) == blocks
@@ -129,8 +130,8 @@ def test_local_models_are_tried_on_all_held_out_records_in_blocks(toy, tmp_path,
         return everything(self, records, rows)
 
     monkeypatch.setattr(host.Host, "everything", noted)
-    for most in (announcement.COMPARED, 1000):
-        monkeypatch.setattr(announcement, "COMPARED", most)
+    for most in (COMPARED, 1000):
+        monkeypatch.setattr("extensions.protocols.records.COMPARED", most)
         report, model = trained(tmp_path, *options)
         with np.load(model / "model.npz") as arrays:
             weights.append(np.concatenate([arrays[n].ravel() for n in ("weight_0", "bias_0")]))
@@ -149,7 +150,7 @@ def test_counts_of_a_public_model_are_the_same_in_blocks(toy, tmp_path, monkeypa
         rows.append(len(x))
         return forward(ring, network, model, x)
 
-    monkeypatch.setattr(announcement, "COMPARED", 1000)
+    monkeypatch.setattr("extensions.protocols.records.COMPARED", 1000)
     monkeypatch.setattr(outputs, "forward", noted)
     parted, _ = trained(tmp_path, *options)
     assert len(rows) == 12

@@ -14,8 +14,8 @@ from extensions.owners.data import Split, load, split_among
 from extensions.privacy.accounting import Ledger, calibrate_noise
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.announcement import Announced
 from extensions.protocols.pea import Keep, Own
+from extensions.protocols.records import Records
 from extensions.protocols.settings import TRAINING, account
 from extensions.protocols.sums import gram
 from extensions.protocols.sums.whitening import (
@@ -352,7 +352,7 @@ def test_a_run_adds_noise_for_all_colluders_by_the_rule_it_names(changes, total)
     )
     own = [one] * config.parties
     host = ClearHost(20, parties=config.parties, owners=config.parties, source=SystemSource())
-    records = Announced(own, (2,) * config.parties, 63)
+    records = Records(own, (2,) * config.parties, 63)
     nobody = Own(own, own, None, lambda *_: [], lambda _: None)
     _, _, found = whitened(host, config, nobody, records, Keep(host))
     assert found is not None

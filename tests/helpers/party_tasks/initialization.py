@@ -9,7 +9,7 @@ from crypten_ext import nn
 from crypten_ext.nn.batches import share_records
 from crypten_ext.processes.worker import Context
 from crypten_ext.run.initialization import initialize, parameter_pairs
-from extensions.protocols import announcement
+from extensions.protocols.records import COMPARED
 from tests.helpers.party_tasks.protocols import Outcome, outcome, recorded, session
 
 
@@ -22,13 +22,13 @@ def start(
     x: Any = None,
     y: Any = None,
     weighting: Any = "records",
-    compared: int = announcement.COMPARED,
+    compared: int = COMPARED,
 ) -> tuple[Outcome, list[str], list[np.ndarray]]:
     """Returns the outcome, the collectives, and the opened parameters of the started model.
 
     `compared` is how many comparisons are made at a time, at most.
     """
-    with session(frac_bits=20), patch.object(announcement, "COMPARED", compared):
+    with session(frac_bits=20), patch("extensions.protocols.records.COMPARED", compared):
         hidden = [nn.Linear(5, 4), nn.Sigmoid(), nn.Linear(4, 3)]
         model = nn.Sequential(*(hidden if len(local) == 2 else [nn.Linear(5, 3)])).encrypt()
         for pair in parameter_pairs(model):

@@ -8,7 +8,6 @@ import numpy as np
 from extensions.network.passes import Parameters
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols import announcement
 from extensions.protocols.host import Batch, SumOf, share_public
 from tests.helpers.tfe_tasks.keras import model_of, owned, records
 from tests.helpers.tfe_tasks.session import OWNER, PROTOCOL, counted_graphs
@@ -50,12 +49,12 @@ def evaluated() -> None:
     parted.set_weights(whole.get_weights())
     other = {name: -values for name, values in x.items()}
     expected = [whole.evaluate(each, y) for each in (x, other)]
-    with patch.object(announcement, "COMPARED", 60), counted_graphs() as traced:
+    with patch("extensions.protocols.records.COMPARED", 60), counted_graphs() as traced:
         found = [parted.evaluate(each, y) for each in (x, other)]
     assert traced() == 3, "a block, what is left over, and the end"
     assert found == expected
     assert len({*found}) == 2
     fewer = [{"server2": each["server0"], OWNER: each["server1"]} for each in (x, y)]
-    with patch.object(announcement, "COMPARED", 60):
+    with patch("extensions.protocols.records.COMPARED", 60):
         found = [parted.evaluate(*fewer)]
     assert found == [whole.evaluate(*fewer)]

@@ -14,11 +14,11 @@ from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records
 from extensions.privacy.units import by_unit
 from extensions.protocols import pea
-from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import flat, pairs
 from extensions.protocols.noise import party_variance
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep, public_start
+from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.protocols.sums.open_steps import descend_openly
 from extensions.ring.clear import ClearRing
@@ -50,7 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-def owned(config: TrainConfig, sizes: Sequence[int] = (21, 14, 17), seed: int = 0) -> Announced:
+def owned(config: TrainConfig, sizes: Sequence[int] = (21, 14, 17), seed: int = 0) -> Records:
     draws = np.random.default_rng(seed)
     records = []
     for size in sizes:
@@ -63,10 +63,10 @@ def owned(config: TrainConfig, sizes: Sequence[int] = (21, 14, 17), seed: int = 
         if config.rows_per_unit > 1:
             found = by_unit(found, np.arange(size) // 2, config.rows_per_unit)
         records.append(found)
-    return announce(lambda own: own, records, {})
+    return Records.agreed(lambda own: own, records, {})
 
 
-def host_of(config: TrainConfig, records: Announced, source: Any = None) -> ClearHost:
+def host_of(config: TrainConfig, records: Records, source: Any = None) -> ClearHost:
     """A host that rounds down, so that it does so alike however rows are put together."""
     host = ClearHost(
         config.frac_bits,
@@ -92,7 +92,7 @@ class Noted(Keep):
 
 
 def trained(
-    descend: Callable[..., Parameters], config: TrainConfig, records: Announced, source: Any = None
+    descend: Callable[..., Parameters], config: TrainConfig, records: Records, source: Any = None
 ) -> tuple[Parameters, Noted, Ledger]:
     host, ledger = host_of(config, records, source), Ledger()
     keep = Noted(host)
@@ -131,13 +131,13 @@ def test_noise_has_the_law_that_is_accounted(parties):
     assert variance_p_value(apart, 2 * parties * party_variance(parties) * sigma**2) > ALARM
 
 
-def without(records: Announced, owner: int, row: int) -> Announced:
+def without(records: Records, owner: int, row: int) -> Records:
     """The records with a null record in place of one."""
-    own = list(records.records)
+    own = list(records.own)
     empty = np.zeros(len(own[owner].features), dtype=np.int64)
     empty[row] = 1
     own[owner] = replace(own[owner], empty=empty)
-    return replace(records, records=own)
+    return replace(records, own=own)
 
 
 @kinds
@@ -158,9 +158,7 @@ def test_no_record_moves_an_opened_sum_further_than_its_bound(kind):
     assert 0.05 * limit**2 < max(found) <= limit**2
 
 
-def _moved(
-    config: TrainConfig, records: Announced, place: tuple[int, int], model: Parameters
-) -> int:
+def _moved(config: TrainConfig, records: Records, place: tuple[int, int], model: Parameters) -> int:
     """Returns the squared length by which a record moves the opened sum, in its integers."""
     sums = []
     for those in (records, without(records, *place)):

@@ -14,11 +14,11 @@ from extensions.owners.data import load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, check_records
-from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import pairs
 from extensions.protocols.noise import party_variance
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep, public_start
+from extensions.protocols.records import Records
 from extensions.protocols.sums.gram import FRAC_BITS
 from extensions.protocols.sums.statistics import (
     centred_labels,
@@ -146,7 +146,7 @@ def test_targets_that_are_no_probabilities_are_refused():
 
 
 def test_too_many_records_for_the_ring_are_refused():
-    few = Announced(records=[], sizes=(1 << 20, 1 << 20), features=4)
+    few = Records(own=[], sizes=(1 << 20, 1 << 20), features=4)
     check_statistics(CONFIG, few)
     many = replace(few, sizes=(1 << 22, 1 << 22))
     with refused("records", "range", value=8388608):
@@ -169,7 +169,7 @@ class Noted(Keep):
         return self.opened
 
 
-def fitted_by(config: TrainConfig, records: Announced) -> tuple[Any, list[Integers], Ledger]:
+def fitted_by(config: TrainConfig, records: Records) -> tuple[Any, list[Integers], Ledger]:
     parties = len(records.sizes)
     host = ClearHost(20, parties=parties, owners=parties, source=SystemSource())
     keep, ledger = Noted(host), Ledger()
@@ -184,7 +184,7 @@ def digits() -> Any:
     owned = [records_of(part.train_x, part.train_y, 10) for part in parts]
     x, y = (np.concatenate([getattr(p, n) for p in parts]) for n in ("train_x", "train_y"))
     test = [np.concatenate([getattr(p, n) for p in parts]) for n in ("test_x", "test_y")]
-    return x, y, announce(lambda own: own, owned, {}), test
+    return x, y, Records.agreed(lambda own: own, owned, {}), test
 
 
 def test_without_noise_it_is_the_closed_form(digits):
@@ -198,7 +198,7 @@ def test_without_noise_it_is_the_closed_form(digits):
     values, vectors = np.linalg.eigh(x.T @ x)
     damping = 20.0
     wanted = ((vectors / np.hypot(values, damping)) @ vectors.T @ (x.T @ exact)).T
-    sums = [own_statistics(each, 1.0) for each in records.records]
+    sums = [own_statistics(each, 1.0) for each in records.own]
     found = fitted([sum(column) for column in zip(*sums, strict=True)], damping)
     n, d, k = len(x), x.shape[1], 10
     off = 2 * n * math.sqrt(d) * 2.0**-FRAC_BITS
@@ -215,7 +215,9 @@ def test_without_noise_it_is_the_closed_form(digits):
 def test_noise_has_the_law_that_is_accounted(digits):
     """Of each of the three sums, by their differences over two runs."""
     x, y, *_ = digits
-    owned = announce(lambda own: own, [records_of(x[i::3, ::8], y[i::3], 10) for i in range(3)], {})
+    owned = Records.agreed(
+        lambda own: own, [records_of(x[i::3, ::8], y[i::3], 10) for i in range(3)], {}
+    )
     drawn = [fitted_by(replace(CONFIG, noise_multiplier=2.0), owned)[1] for _ in range(60)]
     sigma = 2.0 * sensitivity(10)
     deviations = (sigma, sigma / math.sqrt(2), sigma * 10 / 0.7)

@@ -1,15 +1,15 @@
-"""Owners' records whose public sizes all parties know before anything is shared."""
+"""Owners' records, of which all parties know what is public before anything is shared."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
 from extensions.protocols.host import pieces_of
 from extensions.protocols.settings import Training
+from extensions.public import SIZES, Public
 
 BLOCK = 1 << 25
 """Words of features at a time where records may come in blocks, at most: 256 MB a copy."""
@@ -17,45 +17,39 @@ COMPARED = 1 << 22
 """Comparisons at a time there, at most: each takes some dozens of words."""
 
 
-class Announcement(NamedTuple):
-    """Public facts about one party's records, the words that parties send.
-
-    Attributes:
-        records: their number.
-        features: columns of the features.
-        classes: outputs that the labels need.
-        columns: columns of the labels if they are targets, 0 if they are integers.
-        height: of images, whose channels a script has first; else 0.
-        width: of images and of signals, which have no height; else 0.
-    """
-
-    records: int = 0
-    features: int = 0
-    classes: int = 0
-    columns: int = 0
-    height: int = 0
-    width: int = 0
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of a record's features: (features,), (channels, width) or with the height."""
-        sizes = tuple(size for size in (self.height, self.width) if size)
-        return (self.features // math.prod(sizes), *sizes)
-
-
 @dataclass(frozen=True)
-class Announced:
+class Records:
     """Records of which all parties know the sizes.
 
     Attributes:
-        records: of each rank of the host.
+        own: of each rank of the host.
         sizes: number of records of each party; of persons, where these may have several.
         features: their columns.
     """
 
-    records: Sequence[OwnRecords]
+    own: Sequence[OwnRecords]
     sizes: tuple[int, ...]
     features: int
+
+    @classmethod
+    def agreed(
+        cls,
+        exchange: Exchange,
+        own: Sequence[OwnRecords],
+        settings: Mapping[str, Any],
+        problem: ArgumentError | None = None,
+    ) -> "Records":
+        """Returns the records of a program's owners with the sizes of all parties'; one round.
+
+        Args and errors are those of `exchange_public`.
+        """
+        public = [
+            Public(records=len(each), features=each.features.shape[1], classes=each.labels.shape[1])
+            for each in own
+        ]
+        everybody = exchange_public(exchange, public or [Public()], settings, problem)
+        sizes = tuple(each.records for each in everybody)
+        return cls(own, sizes, max(each.features for each in everybody))
 
     def rows(self, config: Training) -> list[int]:
         """Returns each party's public number of rows in a batch, k for each person.
@@ -93,53 +87,26 @@ def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:
     return max(1, min(-(-sum(sizes) // max(1, most)), max(sizes)))
 
 
-def announce(
+def exchange_public(
     exchange: Exchange,
-    records: Sequence[OwnRecords],
-    settings: Mapping[str, Any],
-    problem: ArgumentError | None = None,
-) -> Announced:
-    """Returns the records of a program's owners with the sizes of all parties'; one round.
-
-    Args:
-        exchange: how parties hear of each other.
-        records: of each rank of the host.
-        settings: that must be equal everywhere.
-        problem: what is wrong with this program's records, if anything.
-
-    Raises:
-        ArgumentError: of `agree_on_records`, in every party.
-    """
-    own = [
-        Announcement(len(each), each.features.shape[1], each.labels.shape[1]) for each in records
-    ]
-    everybody = agree_on_records(exchange, own or [Announcement()], settings, problem)
-    return Announced(
-        records=records,
-        sizes=tuple(each.records for each in everybody),
-        features=max(each.features for each in everybody),
-    )
-
-
-def agree_on_records(
-    exchange: Exchange,
-    own: Sequence[Announcement],
+    own: Sequence[Public],
     settings: Mapping[str, Any],
     problem: ArgumentError | None,
-) -> list[Announcement]:
-    """Returns every party's announcement, by rank, or fails in every party; one round.
+) -> list[Public]:
+    """Returns what is public of every party's records, by rank, or fails in every party; one round.
 
     Args:
         exchange: how parties hear of each other.
-        own: what each party of this program announces.
+        own: of each party of this program.
         settings: that must be equal everywhere.
         problem: what is wrong with this program's records, if anything.
 
     Raises:
         ArgumentError: of `agree`, or features or targets of different widths or shapes.
     """
-    rows = agree(exchange, own, settings, problem)
-    everybody = [Announcement(*row) for row in rows]
+    words = [[getattr(each, name) for name in SIZES] for each in own]
+    rows = agree(exchange, words, settings, problem)
+    everybody = [Public(*row) for row in rows]
     shapes = {each.shape for each in everybody if each.records}
     if len(shapes) > 1 and any(len(shape) > 1 for shape in shapes):
         given = f"records of shapes {sorted(shapes)}"
@@ -149,7 +116,7 @@ def agree_on_records(
         given = f"rows of {sorted(widths)} features"
         raise ArgumentError("x", given, "of one width at every party", code="shape")
     outputs = max(each.classes for each in everybody)
-    if any(each.columns not in (0, outputs) for each in everybody):
+    if any(each.targets not in (0, outputs) for each in everybody):
         needed = sorted({each.classes for each in everybody if each.records})
         given = f"labels for {needed} classes"
         raise ArgumentError("y", given, "for one number of classes", code="shape")
