@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from benchmarks.instruments.child_process import ROOT
 from benchmarks.instruments.flower_copies import MODULE as COPIES
 from benchmarks.instruments.flower_copies import stand_in
 from benchmarks.instruments.ports import free_addresses
 
-ROOT = Path(__file__).parent.parent.parent
 LINK = "loopback"
 PATIENCE = 900.0
 """Seconds after which something hangs, on a machine however busy."""

@@ -1,10 +1,6 @@
 """ABY3's three servers on this machine, each a process of its own."""
 
 import json
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,15 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.instruments.ports import free_addresses
-from extensions.errors import PeaError
 
 SERVERS = ("server0", "server1", "server2")
-_PLAYERS = (
-    "import sys; from extensions.runs.processes import die_with; die_with(int(sys.argv.pop(1))); "
-    "from extensions.cli.main import main; main()"
-)
-"""`pea players`, which ends with the process that started it."""
-_LISTENS = re.compile(r"player (?P<name>\w+) listens on port \d+, process (?P<process>\d+)$")
 
 
 @dataclass(frozen=True)
@@ -34,48 +23,22 @@ class Players:
 
 @contextmanager
 def local_players() -> Iterator[Players]:
-    """Yields servers that `pea players` runs until the block ends.
+    """Yields servers as `pea players` runs them, until the block ends; they print nothing here.
 
     Their ports are open, since packets of an emulated network come in by another device than `lo`.
     """
     import tfe_ext
+    from tfe_ext.players.launch import IDLE_TIMEOUT, running
+    from tfe_ext.players.player import OPEN
+    from tfe_ext.streams.choice import load_for_players
 
+    load_for_players()
     with TemporaryDirectory(prefix="players-") as folder:
         file = Path(folder) / "players.json"
         file.write_text(json.dumps(dict(zip(SERVERS, free_addresses(len(SERVERS)), strict=True))))
-        path = os.pathsep.join(part or os.getcwd() for part in sys.path)
-        command = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                _PLAYERS,
-                str(os.getpid()),
-                "players",
-                "--players",
-                str(file),
-                "--insecure-open-port",
-            ],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            found = _processes(command)
-            with tfe_ext.remote_config(file) as config:
-                yield Players(config, [found[name] for name in SERVERS])
-        finally:
-            command.terminate()
-            command.communicate()
-
-
-def _processes(command: subprocess.Popen[str]) -> dict[str, int]:
-    """Returns the players' process ids by name, once all of them listen."""
-    assert command.stdout is not None
-    found: dict[str, int] = {}
-    for line in command.stdout:
-        if told := _LISTENS.match(line):
-            found[told["name"]] = int(told["process"])
-        if len(found) == len(SERVERS):
-            return found
-    raise PeaError("The players ended before all of them listened.")
+        given = (str(file), str(IDLE_TIMEOUT), OPEN)
+        with (
+            running(SERVERS, {}, *given, shows_output=False) as found,
+            tfe_ext.remote_config(file) as config,
+        ):
+            yield Players(config, [found[name].pid for name in SERVERS])

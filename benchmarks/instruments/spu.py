@@ -7,14 +7,13 @@ import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Self
 
+from benchmarks.instruments.child_process import ROOT
 from benchmarks.instruments.ports import free_addresses
 from extensions.errors import PeaError
 
 PARTIES = 3
-ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 300.0
 _SHOWN = 2000
 

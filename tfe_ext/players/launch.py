@@ -1,17 +1,17 @@
 """Processes of the players on this host, none of which outlives the one that started them."""
 
 import pickle
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.rules import one_of
 from extensions.runs.entry_points import quiet_unless_it_fails
-from extensions.runs.processes import Process, Template
+from extensions.runs.processes import Process, shared_template
 from extensions.transport import Local
 from tfe_ext.players.addresses import is_here, read_players
 from tfe_ext.players.player import OPEN
@@ -89,8 +89,8 @@ def serve(
     tell(say)
     arguments = (str(file), str(idle_timeout), *([OPEN] if insecure_open_port else []))
     try:
-        with _linked(local, players, tell), _running(names, held, *arguments) as running:
-            _wait(running)
+        with _linked(local, players, tell), running(names, held, *arguments) as found:
+            _wait(found)
         tell(f"No script came for {idle_timeout:g} s: the players end.")
     except KeyboardInterrupt:
         tell("The players end.")
@@ -110,28 +110,30 @@ def _linked(
 
 
 @contextmanager
-def _running(
-    names: Sequence[str], held: dict[str, Held], *arguments: str
+def running(
+    names: Sequence[str], held: dict[str, Held], *arguments: str, shows_output: bool = True
 ) -> Iterator[dict[str, Process]]:
     """Yields a process for each player, which ends with the block; several are copies of one.
 
     Each gets its own records, through the channel that it has with this process, which keeps none,
     and `environment_of` so many.
+
+    Args:
+        names: of the players.
+        held: their records, by name, which are taken out.
+        arguments: of `tfe_ext.players.player` after the name.
+        shows_output: whether players print where this process does.
     """
-    env = environment_of(len(names))
+    template, found = None, {}
+    given: Any = {"env": environment_of(len(names)), "shows_output": shows_output}
     with ExitStack() as stack:
-        template = None
-        if len(names) > 1 and sys.platform == "linux":
-            template = Template("tfe_ext.streams.choice", env=env, shows_output=True)
-            stack.callback(template.end)
-        running = {}
+        if len(names) > 1:
+            template = stack.enter_context(shared_template("tfe_ext.streams.choice", **given))
         for name in names:
-            running[name] = Process(
-                *(_PROGRAM, name, *arguments), env=env, shows_output=True, template=template
-            )
-            stack.callback(running[name].end)
-            running[name].send(pickle.dumps(held.pop(name, None)))
-        yield running
+            found[name] = Process(_PROGRAM, name, *arguments, template=template, **given)
+            stack.callback(found[name].end)
+            found[name].send(pickle.dumps(held.pop(name, None)))
+        yield found
 
 
 def _wait(running: Mapping[str, Process]) -> None:

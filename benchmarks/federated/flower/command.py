@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from benchmarks.benchmark import FEDERATED, Benchmark, Chart, Result
 from benchmarks.federated.flower.deployed import measure
 from benchmarks.federated.flower.setting import BITS, FEDAVG, OURS, SECAGG, STAGES, Setting
-from benchmarks.instruments.flower import ROOT
+from benchmarks.instruments.child_process import in_python
 from benchmarks.tables import Table
 from extensions.errors import ArgumentError
 from extensions.options import Option
@@ -128,16 +127,9 @@ def run(python: str, module: str, argument: str) -> Any:
     Raises:
         ArgumentError: it has no flwr, or another one.
     """
-    words = [python, "-m", module, argument]
-    environment = {**os.environ, "FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
-        )
-        return json.loads(done.stdout.splitlines()[-1])
-    except (OSError, ValueError, IndexError, subprocess.CalledProcessError) as error:
-        rule = "a Python that has flwr 1.42"
-        raise ArgumentError("flower_python", python, rule, code="file") from error
+    needs = ("flower_python", "flwr 1.42")
+    env = {"FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    return in_python(*needs, python, "-m", module, argument, **env)
 
 
 def performed(python: str, settings: Sequence[Setting]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ import fl
 import fl.flower
 from benchmarks.federated.flower.engine import FIRST, Loop, context, serve
 from benchmarks.federated.scale.large import deal_keys
-from benchmarks.instruments.flower import ROOT
+from benchmarks.instruments.child_process import ROOT
 from fl.clients import training_seed
 from fl.protocols import History
 from fl.training.inputs import checked_records

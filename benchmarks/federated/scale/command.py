@@ -1,8 +1,6 @@
 """``python -m benchmarks fl-scale``: secure aggregation by clients, beside Flower's SecAgg+."""
 
-import json
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
@@ -13,8 +11,8 @@ import numpy as np
 import fl
 from benchmarks.benchmark import FEDERATED, Benchmark, Result
 from benchmarks.federated.parties import Timed
+from benchmarks.instruments.child_process import in_python
 from benchmarks.tables import Table
-from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.rules import Whole
 from fl.protocols import SERVER, Party, Round
@@ -130,13 +128,8 @@ def flower(python: str, clients: int, values: int, shares: int, threshold: int) 
     Raises:
         ArgumentError: it has no flwr, or another one.
     """
-    words = [python, str(SCRIPT), *map(str, (clients, values, shares, threshold))]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        found: dict[str, float] = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        rule = "a Python that has flwr 1.42"
-        raise ArgumentError("flower_python", python, rule, code="file") from error
+    words = (str(SCRIPT), *map(str, (clients, values, shares, threshold)))
+    found: dict[str, float] = in_python("flower_python", "flwr 1.42", python, *words)
     return found
 
 

@@ -1,8 +1,6 @@
 """The command `dpsgd-models`: a step of models with hidden layers, in each host."""
 
-import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -10,9 +8,9 @@ from typing import Annotated, Any
 
 from benchmarks.benchmark import STEPS, Benchmark, Result
 from benchmarks.instruments import spu
+from benchmarks.instruments.child_process import in_python
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
-from benchmarks.instruments.spu import ROOT
 from benchmarks.steps.dpsgd_step import rows_of
 from benchmarks.steps.hosts import Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
@@ -31,16 +29,11 @@ def in_opacus(python: str, model: str, batch: int, steps: int) -> tuple[Found, d
     """Returns the seconds of each kind of step, and the versions of what made them.
 
     Raises:
-        subprocess.CalledProcessError: it failed; standard error has its message.
+        ArgumentError: of `in_python`.
     """
     module = "benchmarks.steps.models.opacus_step"
-    done = subprocess.run(
-        [python, "-m", module, model, str(batch), str(steps)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    answer = json.loads(done.stdout.splitlines()[-1])
+    words = ("-m", module, model, str(batch), str(steps))
+    answer = in_python("opacus_python", "Opacus", python, *words)
     found = {kind: {"seconds": seconds} for kind, seconds in answer["seconds"].items()}
     return found, answer["versions"]
 

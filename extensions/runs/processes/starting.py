@@ -249,7 +249,7 @@ _sharing = threading.Lock()
 
 @contextmanager
 def shared_template(
-    *modules: str, env: Mapping[str, str], key: Hashable = None
+    *modules: str, env: Mapping[str, str], key: Hashable = None, shows_output: bool = False
 ) -> Iterator[Template | None]:
     """Yields a template that all blocks which are open at once in this process share.
 
@@ -259,16 +259,17 @@ def shared_template(
     Args:
         modules: as for `Template`.
         env: as for `Template`.
-        key: blocks of different keys, or modules, have different templates.
+        key: blocks of different keys, modules or `shows_output` have different templates.
+        shows_output: as for `Template`.
     """
     if not _ON_LINUX:
         yield None
         return
-    kind = (modules, key)
+    kind = (modules, key, shows_output)
     with _sharing:
         own = _shared.get(kind)
         if own is None or own.has_ended:
-            own = _shared[kind] = Template(*modules, env=env)
+            own = _shared[kind] = Template(*modules, env=env, shows_output=shows_output)
         own.blocks += 1
     try:
         yield own
