@@ -174,9 +174,10 @@ class Mesh:
         """
         waiting = [one for one in transfers if not one.done]
         self.rounds += any(one.into is not None for one in waiting)
-        while waiting := [one for one in waiting if not one.done]:
+        while waiting:
             if not self.go_on():
                 self.sleeper()()
+            waiting = [one for one in waiting if not one.done]
 
     def go_on(self) -> bool:
         """Sends and receives what can be now; returns whether that was anything.

@@ -150,6 +150,7 @@ def test_parties_are_told_what_the_launcher_found(
         assert ("1 and the dealer" in report["epsilon_without_noise_of"]) is dealer_noise
         assert report["dealer_noise"] is dealer_noise
         assert report["epsilon"] > 0
+        assert report["checked"].count(config.parties) == 1, "as they came"
 
 
 def test_an_epsilon_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,15 @@ def test_what_is_given_is_kept_and_the_rate_follows_it():
     assert TrainConfig(**{**TARGET, "chosen": ()}).resolved().lr == TrainConfig.lr
 
 
+def test_noise_may_fail_in_each_step_that_a_run_makes():
+    """Before its noise is known, and however its steps are: not in the 120 of a run without any."""
+    seen = []
+    for given, left in (({"epochs": 30.0}, CHOSEN), ({"steps": 7}, CHOSEN[1:])):
+        settings = TrainConfig(**{**TARGET, **given, "chosen": left}, data_kind="tables")
+        settings.resolving(20_000)(lambda usual: seen.append(usual.steps) or 1e-9)
+    assert (CHOSEN[0], seen) == ("steps", [300, 7])
+
+
 def test_cheap_runs_have_fewer_steps_and_hidden_ones_alone():
     for kind, records, want in (
         ("images", 60_000, (10, 0.2)),
