@@ -19,7 +19,7 @@ from extensions.lazy_names import lazy_names  # noqa: E402
 
 if TYPE_CHECKING:
     from crypten_ext import nn as nn
-    from crypten_ext.evaluation import count_correct as count_correct
+    from crypten_ext.functions import count_correct as count_correct
     from crypten_ext.nn import optim as optim
     from crypten_ext.nn.batches import in_pieces as in_pieces
     from crypten_ext.nn.batches import poisson_batches as poisson_batches
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "crypten_ext": ("nn",),
-        "crypten_ext.evaluation": ("count_correct",),
+        "crypten_ext.functions": ("count_correct",),
         "crypten_ext.nn": ("optim",),
         "crypten_ext.nn.batches": ("in_pieces", "poisson_batches", "share_records", "vouch_for"),
         "crypten_ext.noise": ("gaussian_noise",),

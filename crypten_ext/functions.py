@@ -1,10 +1,12 @@
-"""The new methods of encrypted tensors, as CrypTen autograd functions."""
+"""New methods of encrypted tensors, as CrypTen autograd functions, and a model's accuracy."""
 
 import math
 from typing import Any
 
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from crypten_ext.ring.exchange import open_sum
 from extensions.errors import ArgumentError
+from extensions.network.evaluation import count_misses
 from extensions.protocols import clipping
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt
@@ -98,3 +100,21 @@ class ClipByNorm(AutogradFunction):
         result = as_tensor(ring, clipped.reshape(shape))
         ctx.mark_non_differentiable(result)
         return result
+
+
+def count_correct(logits: MPCTensor, targets: MPCTensor) -> int:
+    """Returns in how many rows no logit exceeds that of the true class; opens that number only.
+
+    Args:
+        logits: encrypted (rows, classes).
+        targets: encrypted one-hot rows of the same shape.
+
+    Cost:
+        8 rounds and the opening.
+
+    Raises:
+        ArgumentError: other shapes.
+    """
+    misses = count_misses(ring_of(logits), logits.share, targets.share, ties="right")
+    (count,) = open_sum([misses.reshape(1)])
+    return int(logits.size(0) - count.item())

@@ -16,9 +16,8 @@ from benchmarks.accuracy.settings import tuned
 from benchmarks.tables import Table
 from crypten_ext.pencil.account import Account
 from crypten_ext.pencil.commands import Cost, Learning, Rows, model_of
-from crypten_ext.pencil.files import accuracy
 from crypten_ext.pencil.local import MODULE, typed
-from crypten_ext.pencil.model import Model
+from crypten_ext.pencil.model import Model, accuracy
 from crypten_ext.pencil.terms import Terms
 from crypten_ext.pencil.turn import NoNoise
 from extensions.errors import PeaError

@@ -165,7 +165,7 @@ def in_crypten(context: Any, *, times: int, sizes: dict[str, int]) -> dict[str, 
     """Returns each method's costs, alone and in a step, and its predictions; in all parties."""
     from crypten_ext import dealer
     from crypten_ext.ring.crypten_ring import as_tensor
-    from crypten_ext.ring.opening import open_sum
+    from crypten_ext.ring.exchange import open_sum
 
     values = inputs(**sizes)
     ring, (logits, x, *others) = shared_in_crypten(context, values, FRAC_BITS)

@@ -25,19 +25,12 @@ from crypten_ext.dealer.client import (
     stop_returning,
     use_material,
 )
-from crypten_ext.dealer.material import Header, Material
-from crypten_ext.dealer.provider import DealerProvider
-from crypten_ext.dealer.registration import begin_step, install, remove
-from crypten_ext.dealer.server import BACKLOG, Dealt, serve, serve_runs
+from crypten_ext.dealer.material import Material
+from crypten_ext.dealer.provider import begin_step, install, remove
+from crypten_ext.dealer.server import serve, serve_runs
 from crypten_ext.dealer.writing import check_vacant, paths_in, prepare
-from crypten_ext.here import ADDRESS
 
 __all__ = [
-    "ADDRESS",
-    "BACKLOG",
-    "DealerProvider",
-    "Dealt",
-    "Header",
     "Material",
     "begin_run",
     "begin_step",

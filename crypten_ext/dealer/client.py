@@ -15,15 +15,14 @@ import torch
 
 from crypten_ext.dealer.connection import DEALER, connect
 from crypten_ext.dealer.corrections import Corrections
-from crypten_ext.dealer.matching import check_matching
-from crypten_ext.dealer.material import Material
+from crypten_ext.dealer.material import Material, check_matching
 from crypten_ext.dealer.recipe import Recipe, Shares
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
 from crypten_ext.here import ADDRESS, seat_at
 from crypten_ext.transport import session
-from extensions.errors import MaterialError, PeaError
+from extensions.errors import PeaError
 from extensions.runs.processes.seats import own_seat
 from extensions.transport import Local
 from extensions.transport.hello import NO_RUN
@@ -101,12 +100,7 @@ class Client:
 
         Raises MaterialError if it was used before.
         """
-        header = material.header
-        try:
-            key = material.begin()
-        except MaterialError:
-            material.finish()
-            raise
+        header, key = material.header, material.begin()
         return cls(key, header.rank, header.parties, source=material, leave=material.finish)
 
     def deal(self, request: Request) -> list[torch.Tensor]:

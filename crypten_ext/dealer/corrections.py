@@ -51,7 +51,7 @@ class Corrections:
         self._failure: PeaError | None = None
         self._changed = threading.Condition()
         self.announced = 0
-        self.post = meet(self._hear, self._lose)
+        self.post = meet(self._hear, lambda _, lost: self._end(_lost(lost)))
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
         """Returns this party's `words` of the correction of the tuple with this number.
@@ -180,9 +180,6 @@ class Corrections:
             self._end(lost)
         else:
             self._put(tag, payload)
-
-    def _lose(self, _: int, lost: PartyLostError) -> None:
-        self._end(_lost(lost))
 
     def _end(self, failure: PeaError) -> None:
         """There are no more corrections; the first reason counts."""

@@ -23,8 +23,12 @@ from crypten_ext.dealer import messages
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import KEY_BYTES, derive_key
+from crypten_ext.world import exchange
 from extensions import durable
 from extensions.errors import ArgumentError, MaterialError
+from extensions.protocols.agreement import Subject, agree
+
+from crypten import communicator
 
 MAGIC = b"tuples of one run, 1\n"
 FRESH, USED = b"F", b"U"
@@ -32,6 +36,7 @@ LENGTH = struct.Struct(">I")
 GENERATION = 0
 MADE_BY = "made by"
 """A setting of the run: a dealer's files hold corrections, those of the parties shares."""
+_MATERIAL = Subject("material", "valid at every party", "No file was used.")
 _STATE_AT = len(MAGIC)
 _KEY_AT = _STATE_AT + len(FRESH)
 _HEADER_AT = _KEY_AT + KEY_BYTES
@@ -158,6 +163,7 @@ class Material:
         file = self._file.fileno()
         key = os.pread(file, KEY_BYTES, _KEY_AT)
         if not durable.add_once(_REGISTRY, self._name):
+            self.finish()
             raise self._used()
         os.pwrite(file, USED + bytes(KEY_BYTES), _STATE_AT)
         os.fsync(file)
@@ -223,6 +229,51 @@ class Material:
 
     def finish(self) -> None:
         """Closes the file, and empties it if it was used."""
-        with self._file:
-            if self._seal is not None:
-                self._file.truncate(self._frames_at)
+        if not self._file.closed:
+            with self._file:
+                if self._seal is not None:
+                    self._file.truncate(self._frames_at)
+
+
+def check_matching(path: Path, settings: dict[str, Any]) -> Material:
+    """Returns this party's material if every party has its own of one run; one round.
+
+    Raises ArgumentError or MaterialError at every party if one party's file cannot be used, and
+    ArgumentError if the files are of different runs.
+    """
+    world = communicator.get()
+    material: Material | None = None
+    problem: ArgumentError | MaterialError | None = None
+    try:
+        material = Material(path)
+        material.header.check(world.get_rank(), settings)
+        _check_parties(material, world.get_world_size())
+    except (ArgumentError, MaterialError) as error:
+        problem = error
+    try:
+        _compare(material, problem)
+    except (ArgumentError, MaterialError):
+        if material is not None:
+            material.finish()
+        raise
+    assert material is not None
+    return material
+
+
+def _check_parties(material: Material, parties: int) -> None:
+    prepared = material.header.parties
+    if prepared != parties:
+        raise unfit(f"prepared for {prepared} parties", f"prepared for {parties} parties")
+
+
+def _compare(material: Material | None, problem: ArgumentError | MaterialError | None) -> None:
+    run = bytes(16) if material is None else bytes.fromhex(material.header.run)
+    halves = [int.from_bytes(half, "big", signed=True) for half in (run[:8], run[8:])]
+    everybody = agree(exchange, [halves], {}, problem, _MATERIAL)
+    odd = [rank for rank, row in enumerate(everybody) if row != everybody[0]]
+    if odd:
+        raise unfit(
+            f"of another run at party {odd[0]} than at party 0",
+            "of one run of `pea prepare` at every party",
+            "No file was used.",
+        )

@@ -11,9 +11,11 @@ from crypten_ext.dealer.recipes import requested
 from crypten_ext.dealer.requests import Request
 from crypten_ext.ring.exchange import meanwhile
 from crypten_ext.ring.factors import LayerMasks
+from crypten_ext.ring.hosts_tuples import CHOSEN, ChosenFirstParty
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import Correlation, Dealt, TruncationPair
 
+import crypten
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 from crypten.mpc.provider.provider import TupleProvider
 
@@ -134,3 +136,43 @@ class DealerProvider(AskingProvider):
 
 def _arithmetic(shares: Sequence[torch.Tensor]) -> tuple[Any, ...]:
     return tuple(ArithmeticSharedTensor.from_shares(share, precision=0) for share in shares)
+
+
+def install() -> None:
+    """``crypten.cfg.mpc.provider`` = "DEALER" or "INSECURE_TFP" chooses who deals from here on."""
+    add(DealerProvider())
+    _providers()[CHOSEN] = ChosenFirstParty()
+
+
+def remove() -> None:
+    """CrypTen no longer knows these names."""
+    drop(DealerProvider.NAME)
+    drop(CHOSEN)
+
+
+def add(provider: AskingProvider) -> None:
+    """CrypTen knows this provider by its name from here on."""
+    _providers()[provider.NAME] = provider
+
+
+def drop(name: str) -> None:
+    """CrypTen no longer knows the provider of this name."""
+    _providers().pop(name, None)
+
+
+def begin_step() -> None:
+    """A step of a loop begins, at every party; with CrypTen's own providers nothing happens.
+
+    If a step was just completed, the next ones are expected to need the same tuples. The dealer
+    sends their corrections ahead of need, so that no party waits for it; parties that make their
+    own make a step's at once. A step that needs others gets them as it goes. `crypten_ext.optim`
+    calls this in ``zero_grad``.
+    """
+    provider = crypten.mpc.get_default_provider()
+    if isinstance(provider, AskingProvider):
+        provider.begin_step()
+
+
+def _providers() -> dict[str, Any]:
+    providers: dict[str, Any] = vars(crypten.mpc)["__SUPPORTED_PROVIDERS"]
+    return providers

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,7 @@ def recipe_of(request: Request) -> Recipe:
     Raises ArgumentError for an unknown kind or operation, parameters that the kind does not have,
     or too large a tuple.
     """
-    if request.kind not in _KINDS:
-        raise ArgumentError("kind", request.kind, one_of(_KINDS))
+    one_of(_KINDS).check("kind", request.kind)
     try:
         recipe = _KINDS[request.kind](*request.parameters)
         words = recipe.words
@@ -59,8 +58,7 @@ def recipe_of(request: Request) -> Recipe:
 
 
 def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe:
-    if op not in OPERATIONS:
-        raise ArgumentError("op", op, one_of(OPERATIONS))
+    one_of(OPERATIONS).check("op", op)
     function = matmul if op == "matmul" else getattr(torch, op)
     options = dict(kwargs)
     product = _product_shape(function, size0, size1, args, options)
@@ -128,24 +126,12 @@ def _of(joint: Joint) -> Recipe:
     )
 
 
-def _random_words(shape: Any, products: Any) -> Recipe:
-    return _of(correlated([RandomWords(products)], [shape]))
-
-
-def _random_planes(shape: Any, products: Any) -> Recipe:
-    return _of(correlated([RandomPlanes(products)], [shape]))
+def _correlation(kind: Callable[..., Correlation], shape: Any, *parameters: Any) -> Recipe:
+    return _of(correlated([kind(*parameters)], [shape]))
 
 
 def _truncation_pairs(shapes: Any, shifts: Any) -> Recipe:
     return _of(correlated([TruncationPair(shift) for shift in shifts], shapes))
-
-
-def _bit_words(shape: Any, positions: Any) -> Recipe:
-    return _of(correlated([BitWords(positions)], [shape]))
-
-
-def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
-    return _of(correlated([WordMasks(wires, products)], [shape]))
 
 
 def _noise(scale: Any, shapes: Any) -> Recipe:
@@ -174,20 +160,21 @@ def _joint(kind: str, *parameters: Any) -> Recipe:
 @functools.lru_cache(maxsize=1024)
 def requested(wanted: tuple[tuple[Correlation, Any], ...]) -> Request:
     """Returns what is asked for one correlation and its shape, or several truncation pairs."""
-    match wanted:
-        case [(RandomWords(products), shape)]:
-            return Request.of("random words", shape, products)
-        case [(RandomPlanes(products), shape)]:
-            return Request.of("random planes", shape, products)
-        case [(BitWords(positions), shape)]:
-            return Request.of("bit words", shape, positions)
-        case [(WordMasks(wires, products), shape)]:
-            return Request.of("word masks", shape, wires, products)
+    (first, shape), *others = wanted
+    if not others and type(first) in _CORRELATIONS:
+        parameters = (getattr(first, field.name) for field in fields(first))
+        return Request.of(_CORRELATIONS[type(first)], shape, *parameters)
     shifts = [pair.shift for pair, _ in wanted if isinstance(pair, TruncationPair)]
     assert len(shifts) == len(wanted)
     return Request.of("truncation pairs", [shape for _, shape in wanted], shifts)
 
 
+_CORRELATIONS: dict[type[Correlation], str] = {
+    RandomWords: "random words",
+    RandomPlanes: "random planes",
+    BitWords: "bit words",
+    WordMasks: "word masks",
+}
 _KINDS: dict[str, Callable[..., Recipe]] = {
     "additive": _additive,
     "layer": _layer,
@@ -195,11 +182,8 @@ _KINDS: dict[str, Callable[..., Recipe]] = {
     "binary": _binary,
     "wraps": _wraps,
     "bits": _bits,
-    "random words": _random_words,
-    "random planes": _random_planes,
+    **{name: functools.partial(_correlation, kind) for kind, name in _CORRELATIONS.items()},
     "truncation pairs": _truncation_pairs,
-    "bit words": _bit_words,
-    "word masks": _word_masks,
     "noise": _noise,
     **{kind: functools.partial(_joint, kind) for kind in JOINTS},
 }

@@ -1,9 +1,13 @@
 """Keys that two processes share after they told each other 32 public bytes: X25519 and HKDF."""
 
+from collections.abc import Sequence
+
 import torch
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from crypten_ext.masks.keystream import derive_key
+from crypten_ext.masks.keystream import Keystream, derive_key
+
+from crypten import communicator
 
 
 class KeyPair:
@@ -32,3 +36,33 @@ class KeyPair:
         public = theirs if isinstance(theirs, bytes) else bytes(theirs.tolist())
         peer = X25519PublicKey.from_public_bytes(public)
         return derive_key(self._private.exchange(peer), purpose)
+
+
+class PairwiseMasks:
+    """This party's masks, which cancel over all parties, from a key for each pair of them.
+
+    CrypTen's zero sharings have only neighbours' keys: of four or more parties, the two neighbours
+    of one know its mask. These masks only all others together know. Every party makes its own, and
+    draws the same shapes in turn.
+
+    Making them takes one round of 32 public words.
+    """
+
+    def __init__(self) -> None:
+        world = communicator.get()
+        rank, parties = world.get_rank(), world.get_world_size()
+        own = KeyPair()
+        everybody = world.all_gather(own.public)
+        self._streams = []
+        for other in range(parties):
+            if other != rank:
+                low, high = sorted((rank, other))
+                key = own.agree(everybody[other], f"pairwise masks {low}-{high} of {parties}")
+                self._streams.append((1 if rank == low else -1, Keystream(key)))
+
+    def draw(self, shape: Sequence[int]) -> torch.Tensor:
+        """Returns this party's words, which add up to zero with those of all others."""
+        mask = torch.zeros(tuple(shape), dtype=torch.int64)
+        for sign, stream in self._streams:
+            mask += sign * stream.words(shape)
+        return mask

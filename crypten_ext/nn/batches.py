@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from crypten_ext.nn.plain_records import as_arrays
 from crypten_ext.nn.provenance import (
     Provenance,
     content_of,
@@ -19,11 +19,13 @@ from crypten_ext.nn.provenance import (
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from crypten_ext.ring.factors import Factor, share_rows
 from crypten_ext.world import exchange
+from extensions.checks import check_label
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
     OVERFLOW_PROBABILITY,
     OwnRecords,
+    as_reals,
     capacity,
     check_records,
     draw_rows,
@@ -266,7 +268,7 @@ def _prepare(
         for name, value in settings.items():
             if value is not None or name != "classes":
                 _RULES[name].check(name, value)
-        if (given := as_arrays(x, y)) is not None:
+        if (given := _as_arrays(x, y)) is not None:
             features, labels = given
             columns, images = labels.shape[1] if labels.ndim == 2 else 0, features.shape[2:]
             needed = classes or columns or int(labels.max()) + 1
@@ -293,6 +295,45 @@ def _prepare(
         more = encode_targets(labels, len(records), frac_bits=bits, classes=agreed)
         records = replace(records, labels=more)
     return records, [each.records for each in everybody], shape
+
+
+def _as_arrays(x: Any, y: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]] | None:
+    """Returns features and labels as arrays that fit together; None for no records.
+
+    Raises ArgumentError for encrypted tensors, no numbers, shapes that do not fit, or labels
+    beyond the range.
+    """
+    for name, value in (("x", x), ("y", y)):
+        if isinstance(value, crypten.CrypTensor):
+            raise ArgumentError(
+                name,
+                "an encrypted tensor",
+                "this party's own plaintext records",
+                "Private sampling is drawn by the owner of a record, before it is shared.",
+                code="type",
+            )
+    if x is None or y is None:
+        if x is not y:
+            given, absent = ("y", "x") if x is None else ("x", "y")
+            raise ArgumentError(absent, None, f"with {{{given}}}", code="missing")
+        return None
+    features, labels = as_reals("x", x).astype(np.float64, copy=False), as_reals("y", y)
+    if features.ndim not in (2, 3, 4) or 0 in features.shape:
+        raise ArgumentError(
+            "x",
+            features.shape,
+            "a shape (records, features), (records, channels, length) or (records, channels, "
+            "height, width), all at least 1",
+            code="shape",
+        )
+    if labels.ndim not in (1, 2) or len(labels) != len(features):
+        allowed = f"a shape ({len(features)},) or ({len(features)}, classes)"
+        raise ArgumentError("y", labels.shape, allowed, code="shape")
+    if not np.isfinite(labels.astype(np.float64)).all():
+        raise ArgumentError("y", "NaN or infinity", "finite", code="data")
+    if labels.ndim == 1:
+        check_label("y", labels.max().item())
+    return features, labels
 
 
 _RULES = {

@@ -87,6 +87,11 @@ def apart(stage: Trained, weight: torch.Tensor | None, bias: torch.Tensor | None
     return list(zip(*parts, strict=True))
 
 
+def shares_of(stage: Trained, weight: Any, bias: Any) -> Pairs:
+    """Returns the same of a module's encrypted weight, and of its bias if it has one."""
+    return apart(stage, weight.share, None if bias is None else bias.share)
+
+
 @dataclass(frozen=True, eq=False)
 class LayerUse(StageUse):
     """A stage with weights as it was applied to inputs, (rows, ...).

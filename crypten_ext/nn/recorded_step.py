@@ -12,8 +12,8 @@ from crypten_ext.nn.provenance import LayerUse, Version, provenance_of, refusal
 from crypten_ext.nn.state import Shares
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
-from crypten_ext.ring.first_party import warn_of_first_party
 from crypten_ext.ring.foreseen import Foreseen, process_memory
+from crypten_ext.ring.hosts_tuples import warn_of_first_party
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.chain import Network

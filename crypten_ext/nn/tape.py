@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import torch
 
-from crypten_ext.nn.provenance import Pairs, Provenance, apart
+from crypten_ext.nn.provenance import Pairs, Provenance, shares_of
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import GradientError
 from extensions.network.chain import Network
@@ -121,8 +121,4 @@ def _shapes(
 
 
 def _pairs(origin: Provenance) -> Pairs:
-    return [
-        pair
-        for use in origin.layers
-        for pair in apart(use.stage, use.weight.share, None if use.bias is None else use.bias.share)
-    ]
+    return [pair for use in origin.layers for pair in shares_of(use.stage, use.weight, use.bias)]

@@ -8,9 +8,7 @@ Any n - 1 parties that follow the protocol learn nothing of what the tuples hide
 a dealer would send is replaced by messages between the parties, of which there are far more.
 """
 
-from crypten_ext.pairwise.maker import Effort, disconnect, effort
-from crypten_ext.pairwise.prepared import use_material
-from crypten_ext.pairwise.provider import PartiesProvider
-from crypten_ext.pairwise.registration import install, remove
+from crypten_ext.pairwise.maker import PartiesProvider, disconnect, install, remove
+from crypten_ext.pairwise.preparing import use_material
 
-__all__ = ["Effort", "PartiesProvider", "disconnect", "effort", "install", "remove", "use_material"]
+__all__ = ["PartiesProvider", "disconnect", "install", "remove", "use_material"]

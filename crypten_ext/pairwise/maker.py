@@ -4,15 +4,14 @@ After a whole step the next one is expected to ask for the same. Its tuples are 
 when it begins, in as many rounds as the longest of them takes; what is not asked for is dropped.
 """
 
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
 from crypten_ext.dealer.messages import LONGEST_STEP
+from crypten_ext.dealer.provider import AskingProvider, add, drop
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise.rounds import run
@@ -39,19 +38,6 @@ class Source(Protocol):
         """No more tuples are needed."""
 
 
-@dataclass
-class Effort:
-    """What making tuples took.
-
-    Attributes:
-        tuples: their number.
-        seconds: of a processor, in all threads of this process.
-    """
-
-    tuples: int = 0
-    seconds: float = 0.0
-
-
 class Maker:
     """The tuples that the parties of a process group make; they meet when it is built.
 
@@ -64,7 +50,7 @@ class Maker:
 
     def __init__(self, rank: int, parties: int, group: Any) -> None:
         self.parties, self.group = parties, group
-        self.effort = Effort()
+        self.tuples = 0
         self.peers: Peers = run(meet(rank, parties), group)
         self._stock: deque[tuple[Request, Shares]] = deque()
         self._asked: list[Request] | None = None
@@ -100,11 +86,9 @@ class Maker:
         """Returns shares of fresh tuples, which are made at once."""
         for request in requests:
             recipe_of(request)  # or parties would stop at different places
-        started = time.process_time()
         makings = [made(self.peers, one.kind, one.parameters) for one in requests]
         found = run(together(makings), self.group)
-        self.effort.tuples += len(requests)
-        self.effort.seconds += time.process_time() - started
+        self.tuples += len(requests)
         return [[torch.from_numpy(share.copy()) for share in shares] for shares in found]
 
 
@@ -163,14 +147,43 @@ def is_in_use() -> bool:
     return _source is not None
 
 
-def effort() -> Effort:
-    """Returns what this process has made so far."""
-    return _source.effort if isinstance(_source, Maker) else Effort()
-
-
 def disconnect() -> None:
     """No more tuples are needed; the next one has the parties meet anew."""
     global _source
     if _source is not None:
         _source.close()
     _source = None
+
+
+class PartiesProvider(AskingProvider):
+    """Tuples of CrypTen's kinds and of ours (`extensions.ring.tuples.TupleSource`).
+
+    Guarantees:
+        What any n - 1 parties that follow the protocol see tells only their own shares of the
+        masks. There is no noise that no party knows: that takes a dealer.
+
+    Cost:
+        Rounds and bytes among the parties, of which neither counts as an opening's
+        (`extensions.two_party.pairwise`); from the second step of a loop on, all at its beginning.
+    """
+
+    NAME = "PARTIES"
+
+    def ask(self, request: Request) -> list[torch.Tensor]:
+        """Returns this party's shares of one tuple."""
+        return current().deal(request)
+
+    def begin_step(self) -> None:
+        """A step of a loop begins, at every party."""
+        current().begin_step()
+
+
+def install() -> None:
+    """``crypten.cfg.mpc.provider = "PARTIES"`` chooses them from here on."""
+    add(PartiesProvider())
+
+
+def remove() -> None:
+    """CrypTen knows this provider no more, and what the parties had in common is forgotten."""
+    disconnect()
+    drop(PartiesProvider.NAME)

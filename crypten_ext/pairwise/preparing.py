@@ -1,4 +1,4 @@
-"""Making all tuples of a run beforehand: each party writes its own file, while all are there.
+"""All tuples of a run made beforehand: each party writes its own file, of use once.
 
 If a party is lost, what was made stays in a file beside. When all prepare the same again, they go
 on from as many tuples as every party has. These are sealed under a new key, so that no number of a
@@ -15,17 +15,27 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.material import GENERATION, MADE_BY, Header, Material
+from crypten_ext.dealer.material import (
+    GENERATION,
+    MADE_BY,
+    Header,
+    Material,
+    check_matching,
+    unfit,
+)
 from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.writing import Writer
 from crypten_ext.masks.keystream import KEY_BYTES
+from crypten_ext.pairwise import maker
 from crypten_ext.pairwise.maker import Maker, portions
 from crypten_ext.world import exchange
-from extensions.errors import ArgumentError, MaterialError
+from extensions.errors import ArgumentError, MaterialError, PeaError
 from extensions.protocols.agreement import exchange_bytes
 
 from crypten import communicator
@@ -70,9 +80,9 @@ def prepare(
         file.flush()
         following.rename(partial)
         progress(kept)
-        maker = Maker(rank, parties, world.main_group)
+        together = Maker(rank, parties, world.main_group)
         for portion in portions(requests[kept:], parties):
-            for request, shares in zip(portion, maker.make(portion), strict=True):
+            for request, shares in zip(portion, together.make(portion), strict=True):
                 words = torch.cat([share.reshape(-1) for share in shares]).numpy()
                 tag = Tag(GENERATION, kept, request.digest)
                 file.write(messages.pack(tag, words))
@@ -120,3 +130,48 @@ def _copy(before: Material | None, kept: int, file: Writer) -> None:
         for frame in islice(before.unfinished(), kept):
             file.write(frame)
         before.finish()
+
+
+class Prepared:
+    """The tuples of a file, in the order in which they were made.
+
+    Raises ArgumentError if a dealer made it, MaterialError if it was used before.
+    """
+
+    def __init__(self, material: Material) -> None:
+        if material.header.settings.get(MADE_BY) != "parties":
+            material.finish()
+            raise unfit(str(material.path), "made by the parties, for {provider=parties}")
+        material.begin()
+        self._material, self._sequence = material, 0
+
+    def deal(self, request: Request) -> list[torch.Tensor]:
+        """Returns this party's shares of one tuple; MaterialError if another one was prepared."""
+        recipe, rank = recipe_of(request), self._material.header.rank
+        shapes = [piece.shape_at(rank) for piece in (*recipe.masks, *recipe.dependents)]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        words = self._material.take(self._sequence, request, sum(sizes))
+        self._sequence += 1
+        parts = torch.split_with_sizes(words, sizes)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def begin_step(self) -> None:
+        """Does nothing: all tuples are here already."""
+
+    def close(self) -> None:
+        """Closes the file, and empties it."""
+        self._material.finish()
+
+
+def use_material(path: Path, settings: dict[str, Any]) -> None:
+    """Takes this party's tuples from its prepared file; every party calls this, with its own file.
+
+    As `crypten_ext.dealer.use_material`, for files of `prepare`.
+
+    Raises:
+        ArgumentError, MaterialError: as there, in every party.
+        PeaError: tuples were made already.
+    """
+    if maker.is_in_use():
+        raise PeaError("Tuples are made already. Call use_material before anything is computed.")
+    maker.use(Prepared(check_matching(path, settings)))

@@ -1,11 +1,10 @@
 """Rounds of `extensions.two_party` among CrypTen's parties, over the connections that they have."""
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import torch
-from torch import distributed
 
+from crypten_ext.ring.exchange import begun
 from extensions.two_party import Making, Round
 
 Result = TypeVar("Result")
@@ -18,10 +17,10 @@ def run(making: Making[Result], group: Any) -> Result:
 
     Raises PartyLostError if a party is lost, or sent a message of another size; it is named.
     """
-    came: Mapping[int, bytes] | None = None
+    came: Any = None
     while True:
         try:
-            step = next(making) if came is None else making.send(came)
+            step = making.send(came)
         except StopIteration as stop:
             result: Result = stop.value
             return result
@@ -29,17 +28,14 @@ def run(making: Making[Result], group: Any) -> Result:
 
 
 def _exchange(step: Round, group: Any) -> dict[int, bytes]:
-    """Returns the messages of one round; receivers are ready first."""
     sizes = {rank: size for rank, size in step.sizes.items() if size}
     rooms = {rank: torch.empty(size, dtype=torch.uint8) for rank, size in sizes.items()}
-    waiting: list[Any] = [
-        distributed.irecv(room, rank, group, tag=_TAG) for rank, room in rooms.items()
-    ]
-    for rank, message in step.send.items():
-        if message:
-            sent = torch.frombuffer(bytearray(message), dtype=torch.uint8)
-            waiting.append(distributed.isend(sent, rank, group, tag=_TAG))
-    for work in waiting:
+    sent = {
+        rank: torch.frombuffer(bytearray(message), dtype=torch.uint8)
+        for rank, message in step.send.items()
+        if message
+    }
+    for work in begun(sent, rooms, group, _TAG):
         work.wait()
     return {
         rank: rooms[rank].numpy().tobytes() if size else b"" for rank, size in step.sizes.items()

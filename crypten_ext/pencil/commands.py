@@ -136,7 +136,7 @@ def owner(
     _files(federation)
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
-        from crypten_ext.pencil.files import accuracy, write_model
+        from crypten_ext.pencil.model import accuracy, write_model
     model = model_of(learning, rows, start)
     for path in _files(federation):
         meeting.local_of(path, key, owned.MODEL)
@@ -163,8 +163,7 @@ def owner(
 
 def model_of(learning: Learning, rows: Rows, start: Path | None = None) -> Any:
     """Returns the model that learning begins with."""
-    from crypten_ext.pencil.files import read_model
-    from crypten_ext.pencil.model import Model
+    from crypten_ext.pencil.model import Model, read_model
     from crypten_ext.pencil.terms import Terms
 
     terms = Terms(

@@ -44,7 +44,7 @@ class _Said:
             kinds = get_type_hints(cls)
             if not isinstance(found, Mapping) or set(found) != set(kinds):
                 raise ValueError("other fields")
-            values = {name: _KINDS[kinds[name]](found[name]) for name in kinds}
+            values = {name: _value(kinds[name], found[name]) for name in kinds}
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             advice = "Both sides must have the same version."
             raise ArgumentError(
@@ -53,25 +53,12 @@ class _Said:
         return cls(**values)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("no text")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("no number")
-    return float(value)
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("no whole number")
-    return value
-
-
-_KINDS: dict[Any, Any] = {str: _text, Loss: _text, float: _number, int: _whole}
+def _value(kind: Any, value: Any) -> Any:
+    """Returns what JSON has for a field of this type; a `Literal` is text."""
+    allowed = {float: (int, float), int: (int,)}.get(kind, (str,))
+    if type(value) not in allowed:
+        raise ValueError(f"a {type(value).__name__}")
+    return float(value) if kind is float else value
 
 
 @dataclass(frozen=True, kw_only=True)

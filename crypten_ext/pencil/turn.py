@@ -76,8 +76,7 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
     """
     _check_parties(owned.MODEL)
     terms = model.terms
-    said = _exchanged(owned.DATA, terms.pack(), MESSAGE_BYTES)
-    offer = Offer.unpack(said)
+    offer = Offer.unpack(_exchanged(owned.DATA, terms.pack(), MESSAGE_BYTES))
     if offer.problem:
         raise ArgumentError("terms", "refused by the data owner", "accepted by it", offer.problem)
     plan, made, theirs = terms.plan(offer), 0, _GO
@@ -120,7 +119,8 @@ def follow(
     _check_parties(owned.DATA)
     source = source or SystemSource()
     terms, own, plan = _agreed(records, account)
-    made, rate, shapes = 0, account.budget.sample_rate, _shapes(terms)
+    made, rate = 0, account.budget.sample_rate
+    shapes = [((m, n), (m,)) for m, n in terms.network.parameter_shapes]
     with joint_ring(terms.frac_bits) as ring:
         while True:
             mine = _GO if account.left else _STOP
@@ -139,7 +139,7 @@ def _agreed(
 ) -> tuple[Terms, OwnRecords, StepPlan]:
     """Returns what the model's owner states, once it was told what this party offers."""
     offer = account.offer(account.capacity)
-    came = _received(owned.MODEL, MESSAGE_BYTES)
+    came = _exchanged(owned.MODEL, b"", MESSAGE_BYTES)
     problem = "The terms are none that it can keep."
     try:
         terms = Terms.unpack(came)
@@ -150,14 +150,10 @@ def _agreed(
         problem = "The reason is in its output."  # nobody else is told what its ledger says
         account.reserve()
     except PeaError:
-        _send(owned.MODEL, replace(offer, problem=problem).pack())
+        _exchanged(owned.MODEL, replace(offer, problem=problem).pack(), 0)
         raise
-    _send(owned.MODEL, offer.pack())
+    _exchanged(owned.MODEL, offer.pack(), 0)
     return found
-
-
-def _shapes(terms: Terms) -> list[tuple[Any, Any]]:
-    return [((m, n), (m,)) for m, n in terms.network.parameter_shapes]
 
 
 def _step(
@@ -216,22 +212,10 @@ def _check_parties(rank: int) -> None:
 
 
 def _exchanged(other: int, message: bytes, size: int) -> bytes:
-    """Returns what the other party says at the same time."""
-    return _run(_both(other, message, size))
+    """Returns the `size` bytes that the other party says at the same time."""
 
+    def both() -> Making[bytes]:
+        came = yield Round({other: message}, {other: size})
+        return came[other]
 
-def _both(other: int, message: bytes, size: int) -> Making[bytes]:
-    came = yield Round({other: message}, {other: size})
-    return came[other]
-
-
-def _send(other: int, message: bytes) -> None:
-    _run(_both(other, message, 0))
-
-
-def _received(other: int, size: int) -> bytes:
-    return _run(_both(other, b"", size))
-
-
-def _run(making: Making[bytes]) -> bytes:
-    return run(making, communicator.get().main_group)
+    return run(both(), communicator.get().main_group)

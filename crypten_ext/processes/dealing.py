@@ -18,13 +18,7 @@ Beside = Provider | Literal["ttp"]
 
 
 class DealingProcess(Process):
-    """A dealer or a third party.
-
-    Args:
-        name: "the dealer" or "the third party".
-        lost: Makes its error from a reason.
-        module: As for `Process`, like all further arguments.
-    """
+    """A dealer or a third party, with its name and what makes its error from a reason."""
 
     def __init__(
         self,
@@ -75,15 +69,7 @@ def check_dealing(provider: str, parties: int) -> None:
 def start_dealing(
     provider: Beside, parties: int, env: dict[str, str], template: Template | None, seat: Seat
 ) -> DealingProcess | None:
-    """Returns the provider's process, None if it needs none; `env` then tells the parties of it.
-
-    Args:
-        provider: Checked by `check_dealing`.
-        parties: Their number.
-        env: What their environments have in common.
-        template: What it is a copy of, if anything.
-        seat: Where it meets the parties.
-    """
+    """Returns the provider's process, None if it needs none; `env` then tells the parties of it."""
     if provider == "dealer":
         return DealingProcess(
             *("the dealer", DealerLostError),

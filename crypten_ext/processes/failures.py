@@ -42,13 +42,9 @@ def root_cause(
 
     A broken connection is an echo of another party's end, so a process that ended comes before
     an exception, and a party's own exception before an echo. An error of the project that all
-    parties raised alike, such as a wrong argument, is nobody's loss and keeps its type. The loss of
-    who deals is that, whichever party tells of it.
-
-    Args:
-        failures: Exceptions by rank, in the order in which the parties told them.
-        ended: Exit statuses by rank; a signal, negative, comes before an exit.
-        world_size: Number of parties.
+    parties raised alike, such as a wrong argument, is nobody's loss and keeps its type. So does the
+    loss of who deals, whichever party tells of it. `failures` are in the order in which the parties
+    told them; of statuses a signal, negative, comes before an exit.
     """
     if ended:
         rank = min(ended, key=lambda rank: ended[rank])

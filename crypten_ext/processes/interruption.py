@@ -27,14 +27,14 @@ class Interruption:
             self._is_on = True
 
     def end(self) -> None:
-        """The main thread is not interrupted any more, and the signal is whose it was."""
+        """The main thread is no longer interrupted, and the signal is whose it was."""
         was_on, self._is_on = self._is_on, False
         with self._turn:  # nobody asks any more
             if was_on:
                 signal.signal(SIGNAL, self._before)
 
     def ask(self) -> None:
-        """The main thread is interrupted, soon, unless that has ended."""
+        """Interrupts the main thread, soon, unless that has ended."""
         main = threading.main_thread().ident
         with self._turn:
             if self._is_on and main is not None:

@@ -53,15 +53,10 @@ def template_of(
 
     All blocks that are open at once with equal arguments share it, and so do pools: one that opens
     inside the block finds imported what the block began to import. The address of a dealer may
-    differ, and the number of parties as far as each has as many threads.
+    differ, and the number of parties as far as each has as many threads. Tasks need `modules`
+    beside CrypTen.
 
-    Args:
-        parties: Their number.
-        env: Environment variables for the parties, over those of this process.
-        modules: That tasks will need, beside CrypTen.
-
-    Raises:
-        MissingExtraError: torch or CrypTen is not installed.
+    Raises MissingExtraError if torch or CrypTen is not installed.
     """
     check_installed()
     common = environment_of(parties, "", env or {})
@@ -203,8 +198,7 @@ class Parties:
             PartyFailedError: A task raised. An error of this project that all parties raised
                 alike is raised here with its own type.
             PartyLostError: A party died, stopped answering or did not finish in time.
-            DealerLostError: The dealer died or stopped answering.
-            ThirdPartyLostError: The third party died or stopped answering.
+            DealerLostError, ThirdPartyLostError: Who deals died or stopped answering.
             PeaError: The pool is closed, as it is after any error while parties work.
         """
         if not all(task.partition(":")):

@@ -30,12 +30,12 @@ class Meter:
         lack, or be ahead by, what is on its way: at most an opening.
 
     Cost:
-        Over gloo two rounds, which do not count; then some 4 microseconds a connection whenever it
-        is read.
+        Over gloo two rounds, which do not count; each reading takes some 4 microseconds a
+        connection.
 
     Edge cases:
-        bytes are not counted on systems other than Linux, nor where the parties' ports are
-        translated on the way: rounds are then all that is told.
+        Only rounds are told on systems other than Linux, and where the parties' ports are
+        translated on the way.
     """
 
     def __init__(self) -> None:

@@ -28,9 +28,6 @@ def timed(host: Host) -> Pace:
     """Returns that of the parties as they are connected: trips of few words, and of a megabyte.
 
     All parties call it at the same time. Some rounds pass, of zeros: nothing is shared.
-
-    Args:
-        host: a party of them.
     """
     host.exchange([[0]])  # it waits for the last one
     trip = median(_seconds(lambda: host.exchange([[0]])) for _ in range(_TRIPS))

@@ -21,10 +21,7 @@ THIRD_PARTY = "CRYPTEN_THIRD_PARTY"
 def environment_of(parties: int, folder: str, own: Mapping[str, str]) -> dict[str, str]:
     """Returns what the environments of all parties of one machine have in common.
 
-    Args:
-        parties: Their number.
-        folder: Where they meet.
-        own: Further variables, over those of this process.
+    They meet in `folder`; `own` are further variables, over those of this process.
     """
     return {
         **os.environ,
@@ -46,7 +43,7 @@ class Context:
         self._channel = channel
 
     def emit(self, event: dict[str, Any]) -> None:
-        """The launcher's `on_event` gets (rank, event), in the order in which a rank emits."""
+        """Has the launcher's `on_event` get (rank, event), in the order in which a rank emits."""
         self._channel.say("event", event)
 
 
@@ -67,7 +64,7 @@ def _join_computation() -> None:
 
 
 def main() -> None:
-    """The party serves its launcher until it is told to leave; a failure is told, not fatal.
+    """Serves the launcher until told to leave; a failure is told, not fatal.
 
     After a failure the sockets to the other parties stay open, so that no peer sees a broken
     connection and is mistaken for the party that failed first.

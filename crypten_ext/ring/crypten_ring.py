@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from crypten_ext.ring import opening, tuples
+from crypten_ext.ring import exchange, tuples
+from crypten_ext.ring.exchange import is_leader
 from crypten_ext.ring.factors import Factor, Operand, Product, share_of
 from crypten_ext.ring.joint import JointSource
 from crypten_ext.ring.matmul import matmul
-from crypten_ext.ring.opening import is_leader
 from crypten_ext.ring.tuples import NoiseDealer
 from extensions.errors import ArgumentError, InsecureError
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
@@ -161,11 +161,11 @@ class CrypTenRing(Fused):
 
     def open_sum(self, shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Returns the values; 8 bytes an element."""
-        return opening.open_sum(shares)
+        return exchange.open_sum(shares)
 
     def open_xor(self, words: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Returns the words; 8 bytes an element."""
-        return opening.open_xor(words)
+        return exchange.open_xor(words)
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
         return self._source.deal(wanted)

@@ -1,4 +1,6 @@
-"""Openings of few words: every party sends its share to every other, and all add up.
+"""Openings: whatever must be opened now, in one round.
+
+Of few words every party sends its share to every other, and all add up.
 
 CrypTen opens by gloo's ring, in which each party waits for its neighbours several times. Where
 latency decides, one direct exchange takes a fraction of that time.
@@ -8,7 +10,7 @@ parts of its neighbour's. That tells nothing more, since zero sharing and fresh 
 uniform but for their sum.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from timeit import default_timer
 from typing import Any
@@ -77,28 +79,48 @@ def _all_reduced(
     return [part.reshape(each.shape) for part, each in zip(parts, tensors, strict=True)]
 
 
-def all_reduced(words: torch.Tensor, op: Any) -> torch.Tensor:
-    """Returns the combination of all parties' flat words, which nobody changes later; one round."""
-    world = communicator.get()
-    how = {"lasting": True} if type(world).all_reduce is all_reduce else {}
-    found: torch.Tensor = world.all_reduce(words, op=op, **how)
-    return found
-
-
 def _exchanged(communicator: Any, own: torch.Tensor, combine: Combine) -> torch.Tensor:
     """Returns the combination of all parties' words over gloo."""
     rank, world = communicator.get_rank(), communicator.get_world_size()
-    others = [other for other in range(world) if other != rank]
-    theirs = [torch.empty_like(own) for _ in others]
-    group = communicator.main_group
-    # Receivers are ready first, or a sender would have to ask.
-    waiting: list[Any] = [
-        distributed.irecv(into, other, group) for into, other in zip(theirs, others, strict=True)
-    ]
-    waiting += [distributed.isend(own, other, group) for other in others]
-    for work in waiting:
+    theirs = {other: torch.empty_like(own) for other in range(world) if other != rank}
+    for work in begun(dict.fromkeys(theirs, own), theirs, communicator.main_group):
         work.wait()
-    return reduce(combine, theirs, own)
+    return reduce(combine, theirs.values(), own)
+
+
+def begun(
+    send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor], group: Any, tag: int = 0
+) -> list[Any]:
+    """Returns messages on their way, by rank; receivers are ready first, or senders had to ask."""
+    arriving = [distributed.irecv(into, other, group, tag) for other, into in receive.items()]
+    return arriving + [distributed.isend(own, other, group, tag) for other, own in send.items()]
+
+
+def open_sum(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the values of additively shared words; one round for all of them."""
+    return _open(shares, ReduceOp.SUM)
+
+
+def open_xor(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the values of XOR-shared words; one round for all of them."""
+    return _open(shares, ReduceOp.BXOR)
+
+
+def _open(shares: Sequence[torch.Tensor], op: Any) -> list[torch.Tensor]:
+    flat = torch.cat([share.reshape(-1) for share in shares])
+    mode, world = active(), communicator.get()
+    if mode is not None:
+        words = mode.opened(flat)
+    else:
+        how = {"lasting": True} if type(world).all_reduce is all_reduce else {}
+        words = world.all_reduce(flat, op=op, **how)
+    pieces = torch.split(words, [share.numel() for share in shares])
+    return [piece.reshape(share.shape) for piece, share in zip(pieces, shares, strict=True)]
+
+
+def is_leader() -> bool:
+    """Whether this party is the one that adds public constants to its share."""
+    return bool(communicator.get().get_rank() == 0)
 
 
 def meanwhile(job: Callable[[], None]) -> None:
@@ -148,23 +170,16 @@ class OwnersRows:
             self._waiting = [] if active() is not None else self._begun()
 
     def _begun(self) -> list[Any]:
-        group = self._group
-        arriving = [
-            distributed.irecv(block, other, group, tag=_ROWS)
-            for other, block in self._theirs.items()
-            if len(block)
-        ]
-        if not len(self._own):
-            return arriving
-        leaving = [distributed.isend(self._own, other, group, tag=_ROWS) for other in self._theirs]
-        return arriving + leaving
+        arriving = {other: block for other, block in self._theirs.items() if len(block)}
+        leaving = dict.fromkeys(self._theirs if len(self._own) else (), self._own)
+        return begun(leaving, arriving, self._group, _ROWS)
 
     def _count(self) -> None:
         own = len(self._theirs) * self._own.numel()
         size = WORD * (own + sum(block.numel() for block in self._theirs.values()))
         mode = active()
         if mode is not None:
-            mode.sent_rows(size)
+            mode.rows += size
         else:
             communicator.get().comm_bytes += size
 

@@ -11,9 +11,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from crypten_ext.ring.exchange import OwnersRows, meanwhile
+from crypten_ext.ring.exchange import OwnersRows, is_leader, meanwhile
 from crypten_ext.ring.matmul import matmul
-from crypten_ext.ring.opening import is_leader
 from extensions.ring.fixed_point import Integers
 
 from crypten import communicator

@@ -37,10 +37,6 @@ class Counts:
         self.openings.append(words.numel())
         return torch.empty_like(words)
 
-    def sent_rows(self, size: int) -> None:
-        """Counts bytes of rows that owners send beside an opening."""
-        self.rows += size
-
     @property
     def rounds(self) -> int:
         """Number of openings."""

@@ -1,5 +1,6 @@
 """Words of several shapes that are dealt together to CrypTen's parties."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -7,7 +8,8 @@ import torch
 
 from crypten_ext.ring.matmul import matmul
 from extensions.ring.fixed_point import Integers
-from extensions.ring.joint import Joint, Part
+from extensions.ring.joint import Joint, Part, correlated, joint_of
+from extensions.ring.tuples import Correlation, Dealt
 
 Tensors = list[torch.Tensor]
 
@@ -21,6 +23,24 @@ class JointSource(Protocol):
 
         `kind` is one of `extensions.ring.joint.JOINTS`; its parameters are public.
         """
+
+
+class JointDealing:
+    """Who deals correlations too as words that go together."""
+
+    @abstractmethod
+    def _deal(self, joint: Joint) -> Tensors: ...
+
+    def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide one value."""
+        correlations, values = zip(*wanted, strict=True)
+        shares = self._deal(correlated(correlations, [value.shape for value in values]))
+        count = len(wanted)
+        return [Dealt(*pair) for pair in zip(shares[:count], shares[count:], strict=True)]
+
+    def deal_joint(self, kind: str, *parameters: object) -> Tensors:
+        """Returns this party's shares of fresh words of `extensions.ring.joint`."""
+        return self._deal(joint_of(kind, *parameters))
 
 
 class _Tensors:

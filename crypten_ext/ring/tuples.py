@@ -6,16 +6,17 @@ bits and binary triples, from which the same tuples are built with some rounds o
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Protocol, runtime_checkable
 
 import torch
 
-from crypten_ext.ring.factors import LayerSource
-from crypten_ext.ring.first_party import FirstParty, warn_of_first_party
-from crypten_ext.ring.foreseen import Counts, active
-from crypten_ext.ring.foreseen_tuples import ForeseenTuples
-from crypten_ext.ring.generic_tuples import GenericTuples
+from crypten_ext.ring.factors import LayerMasks, LayerSource
+from crypten_ext.ring.foreseen import WORD, Counts, active
+from crypten_ext.ring.hosts_tuples import FirstParty, GenericTuples, warn_of_first_party
+from crypten_ext.ring.joint import JointDealing, layer
 from extensions.errors import ArgumentError
+from extensions.ring.joint import Joint
 from extensions.ring.tuples import TupleSource
 from extensions.rules import one_of
 
@@ -37,6 +38,31 @@ class NoiseDealer(Protocol):
 
     def deal_noise(self, scale: float, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
         """Returns this party's shares of discrete Gaussians of that standard deviation."""
+
+
+class ForeseenTuples(JointDealing):
+    """What stands for whoever deals tuples in a computation without values."""
+
+    def __init__(self, mode: Counts, owners_know: bool, rank: int) -> None:
+        self._mode, self.owners_know, self._rank = mode, owners_know, rank
+
+    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
+        """Returns words of these shapes; of the mask of x only own rows, if owners know theirs."""
+        x, *others = self._deal(layer(sum(rows), inputs, outputs))
+        own = x[: rows[self._rank]] if self.owners_know and len(rows) > 1 else x
+        return LayerMasks(own, *others)
+
+    def deal_triple(self, op: str, x: Sequence[int], y: Sequence[int]) -> list[torch.Tensor]:
+        """Returns words of these shapes, and of the product's."""
+        product = getattr(torch, op)(*(torch.empty(tuple(s), dtype=torch.int64) for s in (x, y)))
+        return self._words([tuple(x), tuple(y), tuple(product.shape)])
+
+    def _deal(self, joint: Joint) -> list[torch.Tensor]:
+        return self._words([part.shape for part in (*joint.masks, *joint.dependents)])
+
+    def _words(self, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
+        self._mode.dealt += WORD * sum(map(prod, shapes))
+        return [torch.empty(shape, dtype=torch.int64) for shape in shapes]
 
 
 def source() -> Source:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, get_args
 from crypten_ext.processes.launch import Parties, template_of
 from crypten_ext.processes.pace import usual
 from crypten_ext.run.needs import PREPARED, check_lattice
-from crypten_ext.run.using import use as use
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.owners.data import read_party_file
@@ -28,6 +27,8 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
+from extensions.runs.model.backends import Computing
+from extensions.runs.model.together import PartyFiles, Request
 from extensions.runs.options import Meeting, RunOptions, Transport
 from extensions.runs.processes import call
 from extensions.runs.providers import DEALER_NOISE_NOTICE, DEALINGS
@@ -43,7 +44,7 @@ NOBODY_DEALS = (
 )
 
 
-_TRAINING = "crypten_ext.run.training"
+_TRAINING, _MODEL = "crypten_ext.run.training", "crypten_ext.run.model"
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
@@ -284,6 +285,31 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
             "everything: {provider=tfp}.",
             code="either",
         )
+
+
+def use(
+    request: Request, files: Sequence[PartyFiles], computing: Computing
+) -> list[dict[str, Any]]:
+    """Returns what each party gets, by rank, with one process for each, and for who deals.
+
+    Raises:
+        ArgumentError: as `extensions.runs.model.together.perform`.
+        PartyLostError: a party died, stopped answering or ran out of time; it is named.
+        DealerLostError: the dealer died.
+    """
+    for own in files:
+        own.read()
+    pool = Parties(
+        len(files), timeout=computing.timeout, provider=computing.provider, modules=[_MODEL]
+    )
+    with pool as parties:
+        found: list[dict[str, Any]] = parties.run(
+            f"{_MODEL}:use_task",
+            per_party=[{"files": own} for own in files],
+            request=request,
+            provider=computing.provider,
+        )
+    return found
 
 
 def use_party(*arguments: Any, **settings: Any) -> Any:

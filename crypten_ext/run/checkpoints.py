@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from crypten_ext.ring.crypten_ring import check_same_bits, ring_of
-from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.exchange import open_sum
 from crypten_ext.world import exchange
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, ScriptCheckpoints

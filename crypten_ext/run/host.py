@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from crypten_ext import dealer
-from crypten_ext.masks.pairwise import PairwiseMasks
+from crypten_ext.masks.key_agreement import PairwiseMasks
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.pace import timed
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from crypten_ext.ring.exchange import meanwhile
+from crypten_ext.ring.exchange import meanwhile, open_sum
 from crypten_ext.ring.factors import Factor, share_rows
-from crypten_ext.ring.opening import open_sum
 from crypten_ext.ring.tuples import source
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.network.passes import Parameters

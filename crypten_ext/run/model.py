@@ -18,13 +18,6 @@ from extensions.runs.providers import DEALINGS, Provider
 import crypten
 
 
-def use_task(
-    context: Context, *, request: Request, files: PartyFiles, provider: Provider
-) -> dict[str, Any]:
-    """Returns what one party gets, from inside its process."""
-    return _use_here(request, files, provider)
-
-
 def use_party(
     request: Request, files: PartyFiles, meeting: Meeting, computing: Computing
 ) -> dict[str, Any]:
@@ -49,14 +42,17 @@ def use_party(
         )
     manifest = manifest_of(request, own.shared, SOFTWARE)
     with together(meeting, manifest):
-        found = _use_here(request, files, computing.provider)
+        found = use_task(None, request=request, files=files, provider=computing.provider)
         dealer.disconnect()
         pairwise.disconnect()
     crypten.uninit()
     return found
 
 
-def _use_here(request: Request, files: PartyFiles, provider: Provider) -> dict[str, Any]:
+def use_task(
+    context: Context | None, *, request: Request, files: PartyFiles, provider: Provider
+) -> dict[str, Any]:
+    """Returns what one party gets, from inside its process."""
     own = files.read()
     enable()
     crypten.cfg.mpc.provider = DEALINGS[provider].host_name

@@ -18,11 +18,7 @@ _host: dict[str, Any] = {}
 
 @_logging
 def send_obj(self: Any, obj: Any, dst: int, group: Any = None) -> None:
-    """Sends an object of known types; one latency.
-
-    Raises:
-        ArgumentError: it is of another type.
-    """
+    """Sends an object of known types; one latency. Raises ArgumentError for another type."""
     _links(self, group).send_bytes(encode(obj), dst)
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from crypten_ext.transport.tensors import Combine, combination, room, view
-from crypten_ext.transport.trail import Trail
+from crypten_ext.transport.tensors import Combine, Trail, combination, room, view
 from extensions.transport import Mesh
 from extensions.transport.end import Transfer
 
@@ -68,14 +67,8 @@ _Work: Any = dist.Work
 class Links(_ProcessGroup):
     """A process group of some or all hosts of a mesh.
 
-    Args:
-        mesh: of all hosts.
-        ranks: the members' ranks in the mesh, by their rank in this group.
-        rank: of this process in this group.
-        name: that torch gave it.
-
-    Guarantees:
-        every result is that of torch's own groups, for tensors of the CPU.
+    `ranks` are the members' ranks in the mesh, `rank` is that of this process in this group. Every
+    result is that of torch's own groups, for tensors of the CPU.
     """
 
     def __init__(self, mesh: Mesh, ranks: Sequence[int], rank: int, name: str) -> None:
@@ -114,7 +107,7 @@ class Links(_ProcessGroup):
     def allreduce(self, tensors: list[torch.Tensor], options: Any = None) -> Pending:
         """Returns when the tensor is the combination of all; one round, or two.
 
-        What is begun without waiting goes together with what else is until somebody waits.
+        Several that are begun without waiting go together, once somebody waits.
         """
         (tensor,) = tensors
         self._queued.append((tensor, combination(options)))
@@ -181,11 +174,8 @@ class Links(_ProcessGroup):
     def combined(self, words: torch.Tensor, combine: Combine) -> torch.Tensor:
         """Returns the combination of all parties' words; one round, or two.
 
-        As `allreduce`, without what torch does for it, and without a copy of what was sent.
-
-        Args:
-            words: flat and contiguous; nobody changes them from now on.
-            combine: of two parties' words; the order of parties does not matter to it.
+        As `allreduce`, without what torch does for it and without a copy: nobody changes the words,
+        flat and contiguous, from now on. `combine` does not depend on the order of parties.
         """
         if words.numel() > DIRECT_WORDS and self._others:
             return self._combined_in_two_steps(words, combine)
@@ -195,12 +185,8 @@ class Links(_ProcessGroup):
     def trail(self, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]) -> Trail:
         """Returns tensors on their way, a piece of which goes behind each tensor told to all.
 
-        Args:
-            send: by rank what it is sent, flat; nobody changes it from now on.
-            receive: by rank where what comes from it goes, flat.
-
-        Cost:
-            No round: pieces travel while the words of a round are waited for.
+        They are flat, by rank, and nobody changes those sent from now on. It takes no round: pieces
+        travel while the words of a round are waited for.
         """
         by_rank = ({self.ranks[r]: tensor for r, tensor in own.items()} for own in (send, receive))
         found = Trail(self.mesh, *by_rank)
@@ -237,7 +223,7 @@ class Links(_ProcessGroup):
         return found
 
     def _go_on(self) -> None:
-        """The next piece of what trails is begun, and jobs are done."""
+        """Begins the next piece of what trails, and does the jobs."""
         self._trails = [trail for trail in self._trails if not trail.is_begun]
         for trail in self._trails:
             trail.go_on()
@@ -246,7 +232,7 @@ class Links(_ProcessGroup):
             job()
 
     def _to_root(self, own: torch.Tensor, root: int) -> list[torch.Tensor] | None:
-        """Returns the tensors of all, at the root alone."""
+        """Returns the tensors of all, only at the root."""
         if root != self._rank:
             self._exchange({root: own}, {})
             return None

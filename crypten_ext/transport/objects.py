@@ -1,7 +1,7 @@
 """CrypTen's objects as bytes and back: values of known types, and nothing that is executed.
 
-A value is a letter, and then what its kind needs. Collections hold values. What CrypTen sends by
-itself are sizes, numbers, texts, tensors and requests for tuples.
+A value is a letter, and then what its kind needs. Collections hold values. CrypTen itself sends
+sizes, numbers, texts, tensors and requests for tuples.
 """
 
 from __future__ import annotations
@@ -43,22 +43,14 @@ _ALLOWED = (
 
 
 def encode(value: Any) -> bytes:
-    """Returns the bytes of a value.
-
-    Raises:
-        ArgumentError: it has another type.
-    """
+    """Returns the bytes of a value; ArgumentError for a value of another type."""
     parts: list[bytes] = []
     _put(value, parts)
     return b"".join(parts)
 
 
 def decode(message: bytes) -> Any:
-    """Returns the value of bytes that `encode` made.
-
-    Raises:
-        MessageError: they are no such bytes.
-    """
+    """Returns the value of bytes that `encode` made; MessageError if they are no such bytes."""
     reader = _Reader(message)
     try:
         value = reader.value(_DEEPEST)

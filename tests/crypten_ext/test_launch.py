@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from crypten_ext import dealer
+from crypten_ext.here import ADDRESS
 from crypten_ext.processes import launch, liveness
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.interruption import SIGNAL
@@ -299,7 +299,7 @@ def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
     env = {"NAME": "of this test"}
     with template_of(2, env=env, modules=["wave"]) as begun:
         assert begun is not None
-        with Parties(2, env={**env, dealer.ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
+        with Parties(2, env={**env, ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
             of_parties = {parent_of(pid) for pid in pool.pids}
             elsewhere = [Parties(2, env=env), Parties(2, env={"NAME": "x"}, modules=["wave"])]
             for other in elsewhere:

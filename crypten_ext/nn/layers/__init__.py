@@ -4,8 +4,6 @@ A model is built from them with `crypten.nn.Sequential`, or by `crypten.nn.from_
 cases our optimizers adopt CrypTen's own modules (`crypten_ext.nn.layers.adoption`).
 """
 
-from crypten_ext.nn.layers.activations import ReLU, Sigmoid, Tanh
-from crypten_ext.nn.layers.branches import Add
 from crypten_ext.nn.layers.images import (
     AvgPool2d,
     Conv,
@@ -15,7 +13,7 @@ from crypten_ext.nn.layers.images import (
     MaxPool2d,
 )
 from crypten_ext.nn.layers.linear import BiasFree, Gemm, Linear
-from crypten_ext.nn.layers.shapes import Flatten, Reshape
+from crypten_ext.nn.layers.without_weights import Add, Flatten, ReLU, Reshape, Sigmoid, Tanh
 
 __all__ = [
     "Add",

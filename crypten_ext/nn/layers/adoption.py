@@ -3,6 +3,7 @@
 from typing import Any
 
 from crypten_ext.nn import layers as ours
+from crypten_ext.nn.layers.applying import Recording
 from crypten_ext.nn.layers.conversion import check_compared
 from crypten_ext.nn.tape import Tape
 from extensions.errors import UnsupportedLayerError
@@ -24,7 +25,6 @@ OURS: dict[type, type] = {
     crypten.nn.Reshape: ours.Reshape,
     crypten.nn.module.Add: ours.Add,
 }
-RECORDING = (ours.Linear, ours.Gemm, ours.BiasFree, ours.Conv1d, ours.Conv2d, ours.Conv)
 WITHOUT_PARAMETERS = (
     ours.AvgPool2d,
     ours.MaxPool2d,
@@ -44,21 +44,16 @@ SUPPORTED = (
     "sums of two branches, and Sequential"
 )
 UNBOUNDED = "Leave it out: what Tanh, Sigmoid and ReLU return is bounded as it is."
+_MIXES = f"it mixes the records of a batch, so that none has a gradient. {UNBOUNDED}"
+_DRAWS = (
+    "it would draw from a generator that scripts seed. Leave it out: clipping and noise keep a "
+    "model from learning records by heart."
+)
 REFUSED = {
-    "BatchNorm1d": f"it mixes the records of a batch, so that none has a gradient. {UNBOUNDED}",
-    "Dropout": "it would draw from a generator that scripts seed. Leave it out: clipping and noise "
-    "keep a model from learning records by heart.",
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNormalization"), _MIXES),
+    **dict.fromkeys(("Dropout", "Dropout2d", "Dropout3d", "DropoutNd"), _DRAWS),
 }
 """What is said of modules instead of naming those that are supported."""
-for _alias, _name in {
-    "BatchNorm2d": "BatchNorm1d",
-    "BatchNorm3d": "BatchNorm1d",
-    "BatchNormalization": "BatchNorm1d",
-    "Dropout2d": "Dropout",
-    "Dropout3d": "Dropout",
-    "DropoutNd": "Dropout",
-}.items():
-    REFUSED[_alias] = REFUSED[_name]
 
 
 def adopt(model: Any, tape: Tape) -> None:
@@ -70,8 +65,15 @@ def adopt(model: Any, tape: Tape) -> None:
     Raises UnsupportedLayerError if a module has no per-example norm, or if a converted model was
     not compared with PyTorch's; the model is then as it was.
     """
-    replacements = [pair for module in model.modules() for pair in _bias_free_layers(module)]
-    fused = {id(part) for graph, name in replacements for part in _parts(graph, name)}
+    graphs = [module for module in model.modules() if isinstance(module, crypten.nn.Graph)]
+    replacements = [
+        (one, name) for one in graphs for name in one._graph if _is_bias_free(one, name)
+    ]
+    fused = {
+        id(graph._modules[part])
+        for graph, name in replacements
+        for part in (name, graph._graph[name][1])
+    }
     for name, module in model.named_modules():
         if id(module) not in fused:
             _check(name, module)
@@ -81,7 +83,7 @@ def adopt(model: Any, tape: Tape) -> None:
         _fuse(graph, name)
     for name, module in model.named_modules():
         module.__class__ = OURS.get(type(module), type(module))
-        if isinstance(module, RECORDING):
+        if isinstance(module, Recording):
             module.tape, module.name = tape, name
 
 
@@ -91,13 +93,13 @@ def layers_of(model: Any) -> list[dict[str, Any]]:
     A converted layer has none itself: it takes them from the graph, by whatever names.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    layers = [[*module.parameters()] for module in model.modules() if isinstance(module, RECORDING)]
+    layers = [[*module.parameters()] for module in model.modules() if isinstance(module, Recording)]
     for graph in model.modules():
         if isinstance(graph, crypten.nn.Graph):
             layers += [
                 [part for name in inputs for part in _parameter_of(graph, name)]
                 for node, inputs in graph._graph.items()
-                if isinstance(graph._modules[node], RECORDING)
+                if isinstance(graph._modules[node], Recording)
             ]
     return [{names[id(part)]: part for part in layer} for layer in layers if layer]
 
@@ -109,7 +111,7 @@ def _parameter_of(graph: Any, name: str) -> list[Any]:
 
 def _check(name: str, module: Any) -> None:
     kind = type(module)
-    known = kind in OURS or isinstance(module, RECORDING + WITHOUT_PARAMETERS)
+    known = kind in OURS or isinstance(module, (Recording, *WITHOUT_PARAMETERS))
     if known and _keeps_records_apart(module):
         return
     reason = REFUSED.get(kind.__name__, "")
@@ -136,14 +138,8 @@ def _keeps_records_apart(module: Any) -> bool:
     return not getattr(module, "ceil_mode", False)
 
 
-def _bias_free_layers(graph: Any) -> list[tuple[Any, str]]:
-    """Returns (graph, name) of each product with a transposed parameter: a Linear without bias."""
-    if not isinstance(graph, crypten.nn.Graph):
-        return []
-    return [(graph, name) for name in graph._graph if _is_bias_free(graph, name)]
-
-
 def _is_bias_free(graph: Any, name: str) -> bool:
+    """Whether it is a product with a transposed parameter: a Linear without bias."""
     module, inputs = graph._modules[name], graph._graph[name]
     if type(module) is not crypten.nn.MatMul or hasattr(module, "weight") or len(inputs) != 2:
         return False
@@ -153,10 +149,6 @@ def _is_bias_free(graph: Any, name: str) -> bool:
     (source,) = graph._graph[inputs[1]]
     users = sum(inputs[1] in others for others in graph._graph.values())
     return users == 1 and isinstance(graph._modules.get(source), crypten.nn.Parameter)
-
-
-def _parts(graph: Any, name: str) -> tuple[Any, Any]:
-    return graph._modules[name], graph._modules[graph._graph[name][1]]
 
 
 def _fuse(graph: Any, name: str) -> None:

@@ -14,11 +14,12 @@ from crypten_ext.nn.provenance import (
     Provenance,
     StageUse,
     Version,
-    apart,
     features_of,
     mark,
     refusal,
+    shares_of,
 )
+from crypten_ext.nn.tape import Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, bits_of, check_same_bits, ring_of
 from crypten_ext.ring.factors import Factor, Operand
 from extensions.errors import GradientError, InsecureError
@@ -27,12 +28,20 @@ from extensions.network.stages.stage import Activation, Stage
 from extensions.network.stages.trained import Linear, Trained
 from extensions.protocols.host import Batch
 
+import crypten
 from crypten.cryptensor import CrypTensor
 from crypten.gradients import FUNCTION_REGISTRY
 from crypten.mpc import MPCTensor
 
 Stages = Sequence[Stage]
 Shape = Sequence[int]
+
+
+class Recording(crypten.nn.Module):
+    """A layer with weights; its optimizer gives it a tape, and its name in the model."""
+
+    tape: Tape | None = None
+    name = ""
 
 
 def is_training(layer: Any) -> bool:
@@ -65,7 +74,7 @@ def apply_trained(
     trained = cast(Trained, first)
     versions = tuple(Version.of(part) for part in (weight, bias) if part is not None)
     given = _rows(ring, x, origin, trained)
-    value, kept = trained.apply(ring, given, apart(trained, weight.share, share_or_none(bias)))
+    value, kept = trained.apply(ring, given, shares_of(trained, weight, bias))
     origin = origin.after(LayerUse(trained, kept, x, origin, weight, bias, layer.tape, versions))
     for stage in others:
         value, kept = stage.forward(ring, value)
@@ -83,8 +92,8 @@ def apply_untrained(
     ring = ring_of(x)
     first, *others = stages
     trained = cast(Trained, first)
-    parameters = apart(trained, weight.share, share_or_none(bias))
-    value, _ = trained.apply(ring, x.share.reshape(x.size(0), -1), parameters)
+    rows = x.share.reshape(x.size(0), -1)
+    value, _ = trained.apply(ring, rows, shares_of(trained, weight, bias))
     for stage in others:
         value, _ = stage.forward(ring, value)
     return as_tensor(ring, value.reshape(-1, *shape))
@@ -122,11 +131,6 @@ def apply_activation(x: Any, function: PiecewiseLinear) -> MPCTensor:
     shape = tuple(x.size())[1:]
     stage = Activation(function, x.share[:1].numel())
     return apply_stages(x, [stage], shape, lambda: cast(MPCTensor, x.piecewise_linear(function)))
-
-
-def share_or_none(tensor: Any) -> torch.Tensor | None:
-    """Returns the share of a tensor that there may be."""
-    return None if tensor is None else cast(torch.Tensor, tensor.share)
 
 
 def check_precision(x: Any, weight: Any, bias: Any) -> None:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from crypten_ext.nn.layers.applying import (
+    Recording,
     Stages,
     apply_stages,
     apply_trained,
@@ -15,7 +16,6 @@ from crypten_ext.nn.layers.applying import (
     needs_host,
 )
 from crypten_ext.nn.provenance import are_trained
-from crypten_ext.nn.tape import Tape
 from extensions.errors import ArgumentError
 from extensions.network.sketch import Sketch
 from extensions.network.stages.grid import Grid, Pair
@@ -30,7 +30,7 @@ Found = tuple[Stages, Sequence[int]]
 _KEPT = 64
 
 
-class Conv2d(crypten.nn.Conv2d):
+class Conv2d(Recording, crypten.nn.Conv2d):
     """A convolution of images, trained privately once an optimizer adopts it.
 
     Args and parameters are those of `crypten.nn.Conv2d`: weight (out_channels, in_channels /
@@ -40,30 +40,21 @@ class Conv2d(crypten.nn.Conv2d):
         2 rounds forward, and 2 backward where a layer before it is trained.
     """
 
-    tape: Tape | None = None
-    name = ""
-
     def forward(self, x: MPCTensor) -> MPCTensor:
         own = getattr(self, "bias", None)
         return _convolve(self, x, self.weight, own, lambda: super(Conv2d, self).forward(x))
 
 
-class Conv1d(crypten.nn.Conv1d):
+class Conv1d(Recording, crypten.nn.Conv1d):
     """A convolution of signals, (rows, channels, length); see `Conv2d`."""
-
-    tape: Tape | None = None
-    name = ""
 
     def forward(self, x: MPCTensor) -> MPCTensor:
         own = getattr(self, "bias", None)
         return _convolve(self, x, self.weight, own, lambda: super(Conv1d, self).forward(x))
 
 
-class Conv(crypten.nn.module.Conv):
+class Conv(Recording, crypten.nn.module.Conv):
     """The convolution of a converted model: without state, its inputs are (x, weight, bias)."""
-
-    tape: Tape | None = None
-    name = ""
 
     def forward(self, x: list[MPCTensor]) -> MPCTensor:
         images, weight, *rest = x

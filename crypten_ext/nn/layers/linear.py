@@ -3,13 +3,13 @@
 from typing import Any, cast
 
 from crypten_ext.nn.layers.applying import (
+    Recording,
     apply_trained,
     check_enabled,
     check_precision,
     is_training,
 )
 from crypten_ext.nn.provenance import are_trained
-from crypten_ext.nn.tape import Tape
 from extensions.errors import ArgumentError
 from extensions.network.stages import trained
 
@@ -17,35 +17,26 @@ import crypten
 from crypten.mpc import MPCTensor
 
 
-class Linear(crypten.nn.Linear):
+class Linear(Recording, crypten.nn.Linear):
     """x @ weight.T + bias with exact truncation; trained privately once an optimizer adopts it.
 
     Args and parameters are those of `crypten.nn.Linear`: weight (out_features, in_features) and
     bias (out_features,). Inputs are (rows, in_features).
     """
 
-    tape: Tape | None = None
-    name = ""
-
     def forward(self, x: MPCTensor) -> MPCTensor:
         return _apply_linear(self, x, self.weight, getattr(self, "bias", None))
 
 
-class Gemm(crypten.nn.Gemm):
+class Gemm(Recording, crypten.nn.Gemm):
     """The Linear of a converted model: without state, its inputs are (x, weight, bias)."""
-
-    tape: Tape | None = None
-    name = ""
 
     def forward(self, x: list[MPCTensor]) -> MPCTensor:
         return _apply_linear(self, x[0], x[1], x[2])
 
 
-class BiasFree(crypten.nn.MatMul):
+class BiasFree(Recording, crypten.nn.MatMul):
     """The Linear without bias of a converted model: its inputs are (x, weight)."""
-
-    tape: Tape | None = None
-    name = ""
 
     def forward(self, x: list[MPCTensor]) -> MPCTensor:
         return _apply_linear(self, x[0], x[1], None)

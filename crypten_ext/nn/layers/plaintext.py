@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from crypten_ext.nn.layers.activations import Tanh
+from crypten_ext.nn.layers.without_weights import Tanh
 
 import crypten
 

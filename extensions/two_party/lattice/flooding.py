@@ -46,12 +46,8 @@ _BEYOND = 10
 class Flooding:
     """How well a run's answers hide the factors: the statistical distance, and over how many.
 
-    Args:
-        coefficients: that a run reveals at most, in all its products; public.
-        security: their joint distance from what can be simulated is at most 2^-security.
-
-    Raises:
-        ArgumentError: coefficients outside 1..2^40, or security outside 40..64.
+    At most `coefficients`, public, are revealed in all products of a run; their joint distance from
+    what can be simulated is at most 2^-security.
     """
 
     coefficients: Annotated[int, Whole(1, 1 << 40, "in 1..2^40, those of a run")] = 1 << 28
@@ -85,10 +81,7 @@ def flood(stream: Stream, count: int, bits: int, primes: tuple[int, ...]) -> Wor
     """Returns fresh noise in residues, shape (primes, count), centred, of width 3 2^bits.
 
     The carry of three uniform fractions (0, 1, 2 with probabilities 1, 4, 1 of 6) makes it the
-    floor of a sum of continuous ones.
-
-    Raises:
-        ArgumentError: bits outside 64..192.
+    floor of a sum of continuous ones. `bits` are in 64..192.
     """
     Whole(_WORD, _MOST_BITS).check("bits", bits)
     layers = -(-bits // _WORD)

@@ -29,22 +29,11 @@ PUBLIC_KEY_BYTES = HEAD_BYTES + 2 * DEGREE * sum(map(sent_bits, PRIME_SIZES)) //
 class Convolution:
     """The public shape of W o x: a batch of images by kernels, without padding.
 
-    Matrices are images of one pixel (`matrices`), vectors batches of one.
+    Matrices are images of one pixel (`matrices`), vectors batches of one. Entries of W are in
+    -2^(bits-1)..2^(bits-1) - 1, bits being `weight_bits`, 64 for shares.
 
-    Args:
-        batch: images.
-        channels: of each.
-        height: of an image in pixels.
-        width: of an image in pixels.
-        outputs: kernels.
-        kernel: height and width of each.
-        stride: pixels between two places of a kernel.
-        weight_bits: entries of W are in -2^(bits-1)..2^(bits-1) - 1; 64 for shares.
-        flooding: of the run that the product is part of.
-
-    Raises:
-        ArgumentError: a size below 1, a kernel beyond its image, an image of more than 8192
-            pixels, or weight_bits outside 2..64.
+    Raises ArgumentError for a size below 1, a kernel beyond its image, an image of more than 8192
+    pixels, or weight_bits outside 2..64.
     """
 
     batch: _Count
@@ -90,7 +79,7 @@ class Convolution:
 
     @property
     def revealed(self) -> int:
-        """Coefficients that the answer gives to whom decrypts it."""
+        """Coefficients that the answer gives to whoever decrypts it."""
         return self.batch * self.outputs * self.places[0] * self.places[1]
 
     @cached_property
@@ -103,13 +92,8 @@ class Convolution:
 class Cut:
     """How much of a product one polynomial holds, and in how many limbs W is written.
 
-    Attributes:
-        batch: images of a polynomial.
-        channels: of each that it holds.
-        outputs: kernels of a polynomial.
-        limbs: of W.
-        limb_bits: of each; digits are in -2^(bits-1)..2^(bits-1).
-        flood_bits: three integers below 2^bits are the noise of an answer.
+    A polynomial holds `batch` images, of each `channels`, and `outputs` kernels. Digits of limbs
+    are in -2^(bits-1)..2^(bits-1). Three integers below 2^flood_bits are the noise of an answer.
     """
 
     batch: int
@@ -126,13 +110,13 @@ class Cut:
         return images, channels, -(-plan.outputs // self.outputs)
 
     def request_bytes(self, plan: Convolution) -> int:
-        """Returns the exact length of the message of whom has x."""
+        """Returns the exact length of the message of the party that has x."""
         images, channels, _ = self.blocks(plan)
         polynomials = images * channels * self.limbs
         return HEAD_BYTES + SEED_BYTES + polynomials * DEGREE * _FRESH_BITS // 8
 
     def answer_bytes(self, plan: Convolution) -> int:
-        """Returns the exact length of the message of whom has W."""
+        """Returns the exact length of the message of the party that has W."""
         images, _, outputs = self.blocks(plan)
         return HEAD_BYTES + (images * outputs * DEGREE + plan.revealed) * _ANSWER_BITS // 8
 
@@ -156,8 +140,8 @@ def error_bound(plan: Convolution, cut: Cut) -> int:
     """Returns a bound of an answer's error before noise, for all W and x of that plan.
 
     Each limb of W times the errors of fresh ciphertexts (`Flooding.deviations`) and the rounding of
-    a message, which is at most a half, over all entries that meet one coefficient; then a fresh
-    encryption of zero and the mask.
+    a message, at most a half, over all entries that meet one coefficient; then a fresh encryption
+    of zero and the mask.
     """
     kernels = cut.outputs * cut.channels * plan.kernel[0] * plan.kernel[1]
     entries = min(kernels, DEGREE) * cut.blocks(plan)[1] * cut.limbs
@@ -180,7 +164,7 @@ def _sizes(plan: Convolution) -> Iterator[tuple[int, int, int]]:
 
 
 def _parts(whole: int, most: int) -> list[int]:
-    """Returns the sizes of equal parts, the last one aside, of at most so many."""
+    """Returns the sizes, of at most `most`, of equal parts, the last one aside."""
     return sorted({size for count in range(1, whole + 1) if (size := -(-whole // count)) <= most})
 
 

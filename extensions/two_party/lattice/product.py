@@ -61,11 +61,7 @@ class KeyOwner:
         return wire.head("public key", None, scheme) + wire.pack(words, scheme.key_primes)
 
     def encrypt(self, plan: Convolution, x: Integers) -> bytes:
-        """Returns the request for W o x.
-
-        Raises:
-            ArgumentError: x has another shape than the plan's.
-        """
+        """Returns the request for W o x; ArgumentError if x has another shape than the plan's."""
         _check_shape("x", x, plan.input_shape)
         scheme, primes = self._scheme, self._scheme.primes
         messages = image_polynomials(plan, x).reshape(-1, DEGREE)
@@ -85,8 +81,7 @@ class KeyOwner:
     def decrypt(self, plan: Convolution, answer: bytes) -> Integers:
         """Returns this party's share of W o x, of the plan's output shape.
 
-        Raises:
-            CiphertextError: the answer is for another product, or malformed.
+        Raises CiphertextError if the answer is for another product, or malformed.
         """
         scheme, primes = self._scheme, self._scheme.answer_primes
         expected = wire.head("answer", plan, scheme)
@@ -123,14 +118,10 @@ class KeyOwner:
 
 
 class Multiplier:
-    """The party that has W.
+    """The party that has W, under the public key of the other party's `KeyOwner`.
 
-    Args:
-        public_key: what `KeyOwner.public_key` of the other one returned.
-        flooding: of the run; every product's plan must have the same.
-
-    Raises:
-        CiphertextError: the key is none of these parameters.
+    Every product's plan must have the run's flooding. Raises CiphertextError if the key is none of
+    these parameters.
     """
 
     def __init__(self, public_key: bytes, flooding: Flooding = USUAL) -> None:

@@ -71,18 +71,15 @@ def scaled(x: Words, primes: tuple[int, ...]) -> Words:
 
     With r = x Q modulo 2^64 its floor is (x Q - r) / 2^64, which is -r 2^-64 modulo any prime of Q.
     """
-    rest = x * np.uint64(_product(primes) % (1 << 64))
-    floor = np.stack([_opposite(reduce(rest, prime), prime) for prime in primes], axis=-2)
+    rest = x * np.uint64(math.prod(primes) % (1 << 64))
+    floor = negate(np.stack([reduce(rest, prime) for prime in primes], axis=-2), primes)
     return add(floor, (rest >> np.uint64(63))[..., None, :], primes)
 
 
 def of_large(words: Words, offset: int, primes: tuple[int, ...]) -> Words:
     """Returns the residues of sum_lj 2^(64 l) words_lj - offset, shape (primes, n).
 
-    Args:
-        words: (layers l, terms j, n), at most 8 of either.
-        offset: any integer.
-        primes: below 2^60.
+    `words` are (layers l, terms j, n), at most 8 of either; primes are below 2^60.
     """
     residues = []
     for prime in primes:
@@ -98,8 +95,7 @@ def of_large(words: Words, offset: int, primes: tuple[int, ...]) -> Words:
 class Stream:
     """Words that nobody without the seed can tell from uniform ones: AES in counter mode.
 
-    Args:
-        seed: 16 or 32 bytes, secret or, for what is to be compressed, public; for one stream.
+    The seed, 16 or 32 bytes, is for one stream: secret, or public for what is to be compressed.
     """
 
     def __init__(self, seed: bytes | None = None) -> None:
@@ -137,16 +133,5 @@ ERROR_BOUND = 21
 """No error of an encryption is larger; the standard deviation is sqrt(10.5)."""
 
 
-def _opposite(x: Words, prime: int) -> Words:
-    return np.where(x == 0, x, np.uint64(prime) - x)
-
-
 def _column(primes: tuple[int, ...]) -> Words:
     return np.array(primes, dtype=np.uint64)[:, None]
-
-
-def _product(primes: tuple[int, ...]) -> int:
-    result = 1
-    for prime in primes:
-        result *= prime
-    return result

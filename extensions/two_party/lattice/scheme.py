@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from extensions.errors import CiphertextError, MissingExtraError
+from extensions.errors import CiphertextError, optional
 from extensions.ring.fixed_point import Integers
 from extensions.two_party.lattice.residues import Words, of_small
 
@@ -52,18 +52,11 @@ class Scheme:
     """SEAL's context at degree 8192, with residues (polynomials, primes, 8192) in and out.
 
     `primes` are those of a fresh ciphertext, `answer_primes` those that are left when an answer was
-    divided by the others.
-
-    Raises:
-        MissingExtraError: `seal-python` is not installed.
+    divided by the others. Raises MissingExtraError if `seal-python` is not installed.
     """
 
     def __init__(self) -> None:
-        try:
-            import seal
-        except ImportError as error:
-            raise MissingExtraError("seal-python", "lattice") from error
-        self._seal = seal
+        self._seal = seal = optional("seal", "seal-python", "lattice")
         settings = seal.EncryptionParameters(seal.scheme_type.bfv)
         settings.set_poly_modulus_degree(DEGREE)
         settings.set_coeff_modulus(seal.CoeffModulus.Create(DEGREE, list(PRIME_SIZES)))

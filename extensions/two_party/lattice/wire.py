@@ -22,8 +22,7 @@ def head(kind: str, plan: Convolution | None, scheme: Scheme) -> bytes:
 def body(kind: str, message: bytes, head: bytes, size: int) -> memoryview:
     """Returns a message without its head.
 
-    Raises:
-        CiphertextError: it has another head or another size than expected.
+    Raises CiphertextError if it has another head or another size than expected.
     """
     if len(message) != size:
         raise CiphertextError(
@@ -53,8 +52,7 @@ def pack(residues: Words, primes: tuple[int, ...]) -> bytes:
 def unpack(kind: str, packed: memoryview, shape: tuple[int, ...], primes: tuple[int, ...]) -> Words:
     """Returns residues of shape (..., primes, any) from what `pack` made of them.
 
-    Raises:
-        CiphertextError: one is not below its prime.
+    Raises CiphertextError if one is not below its prime.
     """
     residues, start = np.empty(shape, dtype=np.uint64), 0
     for place, prime in enumerate(primes):

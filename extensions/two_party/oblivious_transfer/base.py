@@ -39,8 +39,7 @@ class BaseSender:
     def keys(self, answer: bytes) -> Bytes:
         """Returns both keys of each transfer, shape (128, 2, 16).
 
-        Raises:
-            TransferError: the answer has another size, or a point of small order.
+        Raises TransferError if the answer has another size, or a point of small order.
         """
         check_size("chooser's answer", answer, BITS * 2 * KEY_BYTES)
         keys = np.empty((BITS, 2, BLOCK), dtype=np.uint8)
@@ -55,11 +54,7 @@ class BaseSender:
 class BaseChooser:
     """The party that gets one of the two keys of each transfer, by choices that it draws.
 
-    Args:
-        message: of the other party's `BaseSender`.
-
-    Raises:
-        TransferError: the message has another size, or is a point of small order.
+    Raises TransferError if the sender's message has another size, or is a point of small order.
     """
 
     def __init__(self, message: bytes) -> None:

@@ -25,11 +25,8 @@ _PORTION = 128
 class Hash:
     """x -> AES_k(x) xor x: correlation-robust for different x, k being public.
 
-    Guo, Katz, Wang and Yu (IEEE S&P 2020), in the model of an ideal cipher. The key is
+    Guo, Katz, Wang and Yu (IEEE S&P 2020), in the model of an ideal cipher. The key, 16 bytes, is
     one session's, so that work against many sessions is not shared.
-
-    Args:
-        key: 16 bytes.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -44,11 +41,8 @@ class Hash:
 def transposed(rows: Words) -> Bytes:
     """Returns the columns of a bit matrix as blocks.
 
-    Args:
-        rows: (128, n / 64) words; bit k of word c is column 64 c + k.
-
-    Returns:
-        (n, 16) bytes; bit k of byte c is row 8 c + k.
+    Bit k of word c of the rows, (128, n / 64), is column 64 c + k; bit k of byte c of the result,
+    (n, 16), is row 8 c + k.
     """
     turned = np.empty((rows.shape[1], _SIDE, 2), dtype="<u8")
     for start in range(0, rows.shape[1], _PORTION):

@@ -55,8 +55,7 @@ class Receiver:
     def trees(self, answer: bytes) -> bytes:
         """Returns the third message, and is ready to extend.
 
-        Raises:
-            TransferError: the answer is malformed, or the session has begun before.
+        Raises TransferError if the answer is malformed, or the session has begun before.
         """
         if self._streams:
             raise TransferError("this session's trees were sent already: begin another session.")
@@ -68,11 +67,8 @@ class Receiver:
     def extend(self, choices: Bytes) -> tuple[bytes, Bytes]:
         """Returns the message of so many transfers, and the blocks t, shape (count, 16).
 
-        Args:
-            choices: (count,) bytes, each 0 or 1.
-
         Raises:
-            ArgumentError: no choice, or one that is no bit.
+            ArgumentError: no choice, or one that is no bit: they are bytes, (count,), each 0 or 1.
             TransferError: the session has not begun.
         """
         if choices.ndim != 1 or not choices.size or choices.max() > 1:
@@ -97,11 +93,7 @@ class Receiver:
 class Sender:
     """The party that has Delta.
 
-    Args:
-        message: the receiver's first.
-
-    Raises:
-        TransferError: it is malformed.
+    Raises TransferError if the receiver's first message is malformed.
     """
 
     def __init__(self, message: bytes) -> None:
@@ -116,8 +108,7 @@ class Sender:
     def finish(self, message: bytes) -> None:
         """Takes the third message, and is ready to extend.
 
-        Raises:
-            TransferError: it is malformed, or the session has begun before.
+        Raises TransferError if it is malformed, or the session has begun before.
         """
         if self._streams:
             raise TransferError("this session has its trees already: begin another session.")
@@ -135,9 +126,7 @@ class Sender:
     def extend(self, count: int, message: bytes) -> Bytes:
         """Returns the blocks q of so many transfers, shape (count, 16).
 
-        Raises:
-            ArgumentError: a count below 1.
-            TransferError: the message has another size, or the session has not begun.
+        Raises TransferError if the message has another size, or the session has not begun.
         """
         Whole(1).check("count", count)
         _check_begun(self._streams)

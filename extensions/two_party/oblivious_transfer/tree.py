@@ -20,12 +20,8 @@ SUMS_BYTES = BITS * 2 * BLOCK
 def grow(roots: Bytes, keys: Bytes) -> tuple[Bytes, bytes]:
     """Returns all leaves, and the message that gives the other party all but one of each tree.
 
-    Args:
-        roots: (32, 16) uniform bytes.
-        keys: both of each base transfer, (128, 2, 16).
-
-    Returns:
-        leaves (32, 16, 16), and 4,096 bytes.
+    Roots, (32, 16), are uniform; keys are both of each base transfer, (128, 2, 16). There are
+    leaves, (32, 16, 16), and 4,096 bytes.
     """
     nodes, sums = roots[:, None], np.empty((TREES, DEPTH, 2, BLOCK), dtype=np.uint8)
     for level in range(DEPTH):
@@ -38,16 +34,10 @@ def grow(roots: Bytes, keys: Bytes) -> tuple[Bytes, bytes]:
 def puncture(choices: Bytes, keys: Bytes, message: bytes) -> tuple[Bytes, Bytes]:
     """Returns the numbers of the leaves that stay unknown, and the leaves with zeros there.
 
-    Args:
-        choices: of the base transfers, (128,): the side that is known at each level.
-        keys: those of the choices, (128, 16).
-        message: of `grow`.
+    `choices` of the base transfers, (128,), are the side that is known at each level; `keys` are
+    theirs, (128, 16). Numbers, (32,), are in 0..15, leaves are (32, 16, 16).
 
-    Returns:
-        (32,) numbers in 0..15, and leaves (32, 16, 16).
-
-    Raises:
-        TransferError: the message has another size.
+    Raises TransferError if the message of `grow` has another size.
     """
     check_size("trees", message, SUMS_BYTES)
     hidden = np.frombuffer(message, dtype=np.uint8).reshape(BITS, 2, BLOCK)

@@ -29,11 +29,7 @@ def send_correlated(
 
 
 def receive_correlated(hashed: Hash, blocks: Bytes, choices: Bytes, message: bytes) -> Words:
-    """Returns r + x difference of each transfer.
-
-    Raises:
-        TransferError: the message has another size.
-    """
+    """Returns r + x difference of each transfer; TransferError if the message has another size."""
     check_size("sender's differences", message, 8 * len(blocks))
     sent = np.frombuffer(message, dtype="<u8")
     received: Words = receiver_words(hashed, blocks) + sent * choices.astype(np.uint64)
@@ -49,8 +45,7 @@ def send_chosen(hashed: Hash, blocks: Bytes, delta: Bytes, pairs: Words) -> byte
 def receive_chosen(hashed: Hash, blocks: Bytes, choices: Bytes, message: bytes) -> Words:
     """Returns the word of each pair that the receiver's bit names.
 
-    Raises:
-        TransferError: the message has another size.
+    Raises TransferError if the message has another size.
     """
     check_size("sender's words", message, 16 * len(blocks))
     sent = np.frombuffer(message, dtype="<u8").reshape(-1, 2)

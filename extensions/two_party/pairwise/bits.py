@@ -64,12 +64,7 @@ def monomials_of(
 
 
 def ands(peers: Peers, x: Integers, ys: Integers) -> Making[Integers]:
-    """Returns XOR shares of x & y for each y, given XOR shares.
-
-    Args:
-        peers: this party's end.
-        x: words of any shape.
-        ys: (columns, *shape).
+    """Returns XOR shares of x & y for each y of ys, (columns, *shape), given XOR shares.
 
     Cost:
         Two rounds; to each other party 256 bytes a word of x, and 8 a word of ys.

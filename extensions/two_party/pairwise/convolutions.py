@@ -30,8 +30,7 @@ def convolution(
         groups: of channels.
         options: stride, padding, dilation and, of a transposed one, output_padding.
 
-    Raises:
-        ArgumentError: another option.
+    Raises ArgumentError for another option.
     """
     sizes = _sizes(op, options)
     own = [np.split(x, groups, axis=1), np.split(kernels, groups, axis=0)]
@@ -46,12 +45,7 @@ def as_matrices(
 ) -> tuple[int, tuple[int, int, int]]:
     """Returns how many products of matrices a convolution is, and their (rows, inner, columns).
 
-    Args:
-        op: of `CONVOLUTIONS`.
-        x: shape of the images.
-        kernels: of the kernels.
-        groups: of channels.
-        options: of `convolution`.
+    `x` and `kernels` are shapes; the rest is as in `convolution`.
     """
     sizes = _sizes(op, options)
     if "transpose" in op:

@@ -41,13 +41,9 @@ Shares = list[Integers]
 
 
 class Truncatable:
-    """Masks of which the bits are shared: shares of r, of its low part shifted, and of its top.
+    """Masks of which the bits are shared: `words` by XOR, the others additively.
 
-    Attributes:
-        words: XOR shares.
-        r: additive shares of them.
-        low: of the low 63 bits, shifted right.
-        top: of the top bit.
+    `r` are the masks, `low` their low 63 bits shifted right, and `top` their top bits.
     """
 
     def __init__(self, words: Integers, integers: Integers, shift: int) -> None:

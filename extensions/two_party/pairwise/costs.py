@@ -53,11 +53,7 @@ class Cost:
 
 
 def cost_of(kind: str, parameters: Sequence[Any], parties: int) -> Cost:
-    """Returns what `extensions.two_party.pairwise.tuples.made` takes.
-
-    Raises:
-        ArgumentError: no such kind.
-    """
+    """Returns what `extensions.two_party.pairwise.tuples.made` takes; ArgumentError for no kind."""
     plan = _Plan(parties)
     kinds: dict[str, Callable[..., Cost]] = {
         "additive": plan.additive,

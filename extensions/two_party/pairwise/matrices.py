@@ -22,9 +22,7 @@ from extensions.two_party.pairwise.words import BIT_BYTES, PRODUCT_BYTES, square
 class Crossed(NamedTuple):
     """This party's shares of products with others, by rank.
 
-    Attributes:
-        own: of its left matrix by another's right one.
-        others: of another's left one by its right one.
+    `own` are of its left matrix by another's right one, `others` of another's left one by its own.
     """
 
     own: dict[int, Integers]
@@ -156,16 +154,9 @@ def cross(
 ) -> Making[Crossed]:
     """Returns shares of each party's left matrix by each other one's right matrix for it.
 
-    Args:
-        peers: this party's end.
-        left: this party's, of the shape that it has in `shapes`.
-        rights: for the left matrix of each other party, (its inner, columns).
-        shapes: of all left matrices, by rank.
-        columns: of the right ones.
-        pairs: whose left matrix is multiplied by whose right one.
-
-    Cost:
-        Two rounds.
+    `left` has this party's shape of `shapes`, which are all parties', by rank. `rights` are for the
+    left matrix of each other party, (its inner, columns). `pairs` says whose left matrix is
+    multiplied by whose right one. It takes two rounds.
     """
     plans = _cheapest(tuple(shapes), columns)
     result = Crossed({}, {})

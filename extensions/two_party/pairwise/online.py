@@ -25,15 +25,10 @@ from extensions.two_party.pairwise.transfers import (
 
 
 def truncated(peers: Peers, z: Integers, shift: int) -> Making[Integers]:
-    """Returns shares of z / 2^shift, rounded to one of the two nearest integers.
+    """Returns shares of z / 2^shift, shift in 0..62, rounded to one of the two nearest integers.
 
     With z + 2^62 below 2^63 the two shares' sum wraps around exactly if either has its top bit set,
     and each party shifts its own share: one down, the other up. Shares are drawn anew first.
-
-    Args:
-        peers: this party's end; they are two.
-        z: its share.
-        shift: in 0..62.
 
     Guarantees:
         For |z| < 2^62 the result is floor(z / 2^shift) or one more, with the expected value z /
@@ -72,11 +67,6 @@ def truncated(peers: Peers, z: Integers, shift: int) -> Making[Integers]:
 
 def times_flags(peers: Peers, x: Integers, flags: Integers) -> Making[Integers]:
     """Returns shares of x b for b of 0 or 1, whose shares' last bits are a sharing by XOR.
-
-    Args:
-        peers: this party's end; they are two.
-        x: its share.
-        flags: its share of b, of the same shape.
 
     Cost:
         Two rounds; 12 bytes a value of each party.

@@ -29,12 +29,7 @@ MODEL, DATA = 0, 1
 
 @dataclass(frozen=True)
 class End:
-    """One party's end of the products: the data owner decrypts, the model's owner multiplies.
-
-    Attributes:
-        owner: of the lattice key, at rank DATA.
-        multiplier: under that key, at rank MODEL.
-    """
+    """One party's end of the products: the data owner decrypts, the model's owner multiplies."""
 
     owner: KeyOwner | None = None
     multiplier: Multiplier | None = None
@@ -46,9 +41,7 @@ def meet(rank: int) -> Making[End]:
     Cost:
         One round; 451 kB from the data owner.
 
-    Raises:
-        CiphertextError: the key is of other parameters.
-        MissingExtraError: `seal-python` is not installed.
+    Raises CiphertextError if the key is of other parameters, MissingExtraError without SEAL.
     """
     if rank == DATA:
         owner = KeyOwner()
@@ -62,11 +55,7 @@ def meet(rank: int) -> Making[End]:
 class Product(NamedTuple):
     """The public facts of a product x w: DATA has x, (rows, inner), MODEL has w, (inner, columns).
 
-    Attributes:
-        rows: of x.
-        inner: columns of x.
-        columns: of w.
-        bits: of the entries of w.
+    Entries of w have so many `bits`.
     """
 
     rows: int
@@ -88,8 +77,7 @@ def crossed(end: End, product: Product, own: Integers) -> Making[Integers]:
     Cost:
         Two rounds, of the bytes that `product.plan.cut` says.
 
-    Raises:
-        CiphertextError: what came is no such ciphertext; the party is named.
+    Raises CiphertextError, which names the party, if what came is no such ciphertext.
     """
     plan = product.plan
     if end.owner is not None:
@@ -121,7 +109,7 @@ def weighed(
     Args:
         end: this party's.
         x: this party's share, (rows, inner).
-        weight: w, (inner, columns), at MODEL alone.
+        weight: w, (inner, columns), at MODEL only.
         columns: of w.
         bits: of the entries of w.
         whole: whether the data owner has all of x, so that MODEL's share of it is 0.
@@ -139,11 +127,7 @@ def weighed(
 def multiplied(end: End, d: Integers, x: Integers, *, whole: bool = False) -> Making[Integers]:
     """Returns shares of d x, given shares of both: Algorithm 2, but for what is opened of it.
 
-    Args:
-        end: this party's.
-        d: this party's share, (outputs, rows).
-        x: likewise, (rows, inputs).
-        whole: as in `weighed`.
+    `d` is (outputs, rows), `x` is (rows, inputs); `whole` is as in `weighed`.
 
     Cost:
         That of two products, at once; of one if the data owner has x.
@@ -160,7 +144,7 @@ def multiplied(end: End, d: Integers, x: Integers, *, whole: bool = False) -> Ma
 
 
 def told_to_model(rank: int, parts: Sequence[Integers]) -> Making[list[Integers] | None]:
-    """Returns to MODEL, and to it alone, what the parties' shares add up to.
+    """Returns to MODEL, and only to it, what the parties' shares add up to.
 
     Cost:
         One round; 8 bytes a value from the data owner.

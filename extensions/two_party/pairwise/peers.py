@@ -68,14 +68,9 @@ class Pair:
 
 
 class Peers:
-    """A party's end of all its pairs.
+    """A party's end of all its pairs, which are `others` by rank.
 
-    Attributes:
-        rank: of this party.
-        parties: their number.
-        others: pairs by rank.
-        owner: of this party's lattice key.
-        own: the stream that this party alone has.
+    `owner` is of its lattice key, `own` the stream that only this party has.
     """
 
     def __init__(self, rank: int, parties: int, others: dict[int, Pair], owner: KeyOwner) -> None:

@@ -13,12 +13,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Round:
-    """What a party sends in one round, and what it waits for.
-
-    Attributes:
-        send: the message to each party; nothing is sent to the others.
-        sizes: the bytes that come from each party, known beforehand.
-    """
+    """What a party sends to others in one round, and the sizes, known beforehand, of what comes."""
 
     send: Mapping[int, bytes] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)

@@ -66,11 +66,9 @@ class Form(Protocol):
 
 
 class Bitwise:
-    """Shares by XOR, of differences of a bit each.
+    """Shares by XOR, of differences of a bit each; 64 transfers a word.
 
-    Args:
-        columns: differences of a transfer.
-        words: of 64 transfers each. Differences and shares have the shape (columns, words).
+    Differences and shares have the shape (columns, words).
     """
 
     def __init__(self, columns: int, words: int) -> None:
@@ -115,12 +113,10 @@ class Bitwise:
 
 
 class Additive:
-    """Shares modulo powers of 256, of differences that are words.
+    """Shares modulo powers of 256, of differences that are words, of shape (columns, count).
 
-    Args:
-        columns: differences of a transfer. Differences and shares have the shape (columns, count).
-        kept: how many low bytes of its words a transfer needs, (1 or more,), repeated over all.
-        repeats: how often. Shares add up to the products modulo 256^kept.
+    Transfers need the low `kept` bytes, (1 or more,), of their words, repeated `repeats` times.
+    Shares add up to the products modulo 256^kept.
     """
 
     def __init__(self, columns: int, kept: Integers, repeats: int) -> None:
@@ -179,12 +175,8 @@ def products(
 ) -> Making[Integers]:
     """Returns this party's shares of the sum of x d over pairs of a chooser and a sender.
 
-    Args:
-        peers: this party's end.
-        form: of the differences.
-        choices: this party's bits, (count,); of use if it chooses.
-        differences: its own, of the form's shape; of use if it sends.
-        pairs: which ranks choose and send.
+    `choices` are this party's bits, (count,), of use if it chooses; `differences` its own, of the
+    form's shape, of use if it sends.
 
     Guarantees:
         A sender sees the choices under a stream of which it lacks a seed, a chooser the differences
@@ -194,8 +186,7 @@ def products(
         Two rounds, and two more for every further `MOST` transfers, which bound what a party holds
         meanwhile. A chooser sends 4 bytes a transfer to each sender, which sends `form.size`.
 
-    Raises:
-        TransferError: a message is malformed; its sender is named.
+    Raises TransferError, which names the sender, if a message is malformed.
     """
     if form.count <= MOST:
         return (yield from _at_once(peers, form, choices, differences, pairs))

@@ -41,11 +41,6 @@ Fresh = tuple[Sharing | None, ...]
 def made(peers: Peers, kind: str, parameters: Sequence[Any]) -> Making[Shares]:
     """Returns this party's shares of one tuple.
 
-    Args:
-        peers: this party's end.
-        kind: what it is.
-        parameters: public shapes, counts and shifts, as the kind has them.
-
     Raises:
         ArgumentError: no such kind, or parameters that it does not have.
         CiphertextError, TransferError: a party sent what is no message; it is named.
@@ -75,20 +70,11 @@ def _correlations(
     return [*(masks for masks, _ in each), *(follow for _, follow in each)], fresh
 
 
-def _random_words(peers: Peers, shape: Shape, products: Any) -> Making[Tuple]:
-    return _correlations(peers, [RandomWords(products)], [shape])
+def _correlation(kind: Callable[..., Correlation]) -> Callable[..., Making[Tuple]]:
+    def making(peers: Peers, shape: Shape, *parameters: Any) -> Making[Tuple]:
+        return _correlations(peers, [kind(*parameters)], [shape])
 
-
-def _random_planes(peers: Peers, shape: Shape, products: Any) -> Making[Tuple]:
-    return _correlations(peers, [RandomPlanes(products)], [shape])
-
-
-def _bit_words(peers: Peers, shape: Shape, positions: Any) -> Making[Tuple]:
-    return _correlations(peers, [BitWords(positions)], [shape])
-
-
-def _word_masks(peers: Peers, shape: Shape, wires: int, products: Any) -> Making[Tuple]:
-    return _correlations(peers, [WordMasks(wires, products)], [shape])
+    return making
 
 
 def _truncation_pairs(peers: Peers, shapes: Any, shifts: Any) -> Making[Tuple]:
@@ -210,11 +196,11 @@ KINDS: dict[str, Callable[..., Making[Tuple]]] = {
     "binary": _binary,
     "wraps": _wraps,
     "bits": _bits,
-    "random words": _random_words,
-    "random planes": _random_planes,
+    "random words": _correlation(RandomWords),
+    "random planes": _correlation(RandomPlanes),
     "truncation pairs": _truncation_pairs,
-    "bit words": _bit_words,
-    "word masks": _word_masks,
+    "bit words": _correlation(BitWords),
+    "word masks": _correlation(WordMasks),
     "selection": _joint("selection", correlations.selection),
     "truncations": _joint("truncations", correlations.truncations),
     "scaled rows": _joint("scaled rows", correlations.scaled_rows),

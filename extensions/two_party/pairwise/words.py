@@ -46,10 +46,7 @@ def kept_of_truncatable(shift: int) -> Integers:
 def integers_of_bits(peers: Peers, bits: Bytes, kept: Integers) -> Making[Integers]:
     """Returns additive shares, modulo 256^kept, of bits that are shared by XOR.
 
-    Args:
-        peers: this party's end.
-        bits: this party's XOR shares, bytes 0 or 1, of shape (..., places).
-        kept: how many bytes of each place are needed, (places,).
+    `bits` are bytes 0 or 1, (..., places); `kept` says how many bytes of each place are needed.
 
     Cost:
         2 (n - 1) rounds; of each two parties one sends 4 bytes a bit, the other `kept`.
@@ -68,10 +65,7 @@ def integers_of_bits(peers: Peers, bits: Bytes, kept: Integers) -> Making[Intege
 def times_bits(peers: Peers, bits: Bytes, words: Integers) -> Making[Integers]:
     """Returns additive shares of bit times word, for bits shared by XOR and words additively.
 
-    Args:
-        peers: this party's end.
-        bits: this party's XOR shares, bytes 0 or 1, (count,).
-        words: its shares, (columns, count).
+    Bits are bytes 0 or 1, (count,); words are (columns, count).
 
     Cost:
         2 n rounds; to each other party 4 bytes a bit, and 8 a word.
@@ -88,12 +82,7 @@ def times_bits(peers: Peers, bits: Bytes, words: Integers) -> Making[Integers]:
 
 
 def times_words(peers: Peers, x: Integers, ys: Integers) -> Making[Integers]:
-    """Returns additive shares of x y for each y, given additive shares.
-
-    Args:
-        peers: this party's end.
-        x: (count,).
-        ys: (columns, count).
+    """Returns additive shares of x y for each y of ys, (columns, count), given additive shares.
 
     Cost:
         Two rounds; to each other party 256 bytes a word of x, and 288 a word of ys.

@@ -13,7 +13,7 @@ from crypten_ext import dealer
 from crypten_ext.processes import meter as wires
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.exchange import open_sum
 from extensions.privacy.randomness import SystemSource
 from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.recipes import RECIPES

@@ -17,15 +17,16 @@ from typing import Any
 import pytest
 import torch
 
-from crypten_ext.dealer import ADDRESS, Dealt, messages, serve
+from crypten_ext.dealer import messages, serve
 from crypten_ext.dealer.client import Client
 from crypten_ext.dealer.connection import LARGEST, door
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.server import Dealt
 from crypten_ext.dealer.streams import tuple_stream
-from crypten_ext.here import seat_at
+from crypten_ext.here import ADDRESS, seat_at
 from crypten_ext.processes.launch import Parties
 from extensions.errors import DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig

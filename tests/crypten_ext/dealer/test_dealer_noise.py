@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from crypten_ext.dealer import Header, Material, messages, prepare
+from crypten_ext.dealer import Material, messages, prepare
 from crypten_ext.dealer.client import Client
 from crypten_ext.dealer.connection import connect
+from crypten_ext.dealer.material import Header
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion, tuple_stream

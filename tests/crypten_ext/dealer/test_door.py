@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crypten_ext.dealer import ADDRESS, BACKLOG, messages, serve, server
+from crypten_ext.dealer import messages, serve, server
 from crypten_ext.dealer.connection import LARGEST, Door, connect, door, party
 from crypten_ext.dealer.recipes import MOST_WORDS, recipe_of
 from crypten_ext.dealer.requests import Request
-from crypten_ext.here import hosted, seat_at
+from crypten_ext.dealer.server import BACKLOG
+from crypten_ext.here import ADDRESS, hosted, seat_at
 from crypten_ext.processes.launch import Parties
 from extensions import __version__
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from crypten_ext.dealer import Header, Material, prepare
+from crypten_ext.dealer import Material, prepare
 from crypten_ext.dealer.client import Client
-from crypten_ext.dealer.material import _HEADER_AT, LENGTH
+from crypten_ext.dealer.material import _HEADER_AT, LENGTH, Header
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from crypten_ext.run.preparation import whole_run

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from crypten_ext.pencil import local
-from crypten_ext.pencil.files import accuracy, read_model, write_model
 from crypten_ext.pencil.local import meeting_of
+from crypten_ext.pencil.model import accuracy, read_model, write_model
 from crypten_ext.pencil.terms import Terms
 from extensions.errors import PartyLostError
 from extensions.owners.data import write_private

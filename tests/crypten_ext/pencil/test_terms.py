@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crypten_ext.pencil.files import read_model, write_model
+from crypten_ext.pencil.model import read_model, write_model
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from crypten_ext.pencil.turn import _pieces
 from extensions.errors import ArgumentError

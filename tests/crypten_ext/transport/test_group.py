@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from crypten_ext.transport.group import DIRECT_WORDS, Links
-from crypten_ext.transport.tensors import view
-from crypten_ext.transport.trail import PIECE
+from crypten_ext.transport.tensors import PIECE, view
 from tests.helpers.federations import at_once, cabled
 
 ROUNDS = 30

@@ -10,7 +10,7 @@ import torch
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.exchange import open_sum
 from extensions.privacy.randomness import InsecureSeededSource
 from tests.helpers.party_tasks.protocols import Outcome, outcome, recorded, session
 

@@ -11,8 +11,8 @@ from crypten_ext import dealer
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
+from crypten_ext.ring.exchange import open_sum, open_xor
 from crypten_ext.ring.joint import JointSource, followed
-from crypten_ext.ring.opening import open_sum, open_xor
 from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError
 from extensions.ring.circuits import SUBTRAHEND

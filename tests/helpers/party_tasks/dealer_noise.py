@@ -8,7 +8,7 @@ import crypten_ext
 from crypten_ext import dealer
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.exchange import open_sum
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.ring.fixed_point import Integers

@@ -9,7 +9,7 @@ import torch
 from torch.distributed import ReduceOp
 
 from crypten_ext import gaussian_noise, nn, optim, vouch_for
-from crypten_ext.evaluation import count_correct
+from crypten_ext.functions import count_correct
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import exchange
 from crypten_ext.transport.group import Links

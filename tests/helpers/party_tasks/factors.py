@@ -10,8 +10,8 @@ from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import factors
 from crypten_ext.ring.crypten_ring import CrypTenRing
+from crypten_ext.ring.exchange import open_sum
 from crypten_ext.ring.factors import Factor, share_rows
-from crypten_ext.ring.opening import open_sum
 from extensions.protocols.host import Carried
 from extensions.ring.fixed_point import Integers
 from tests.helpers.party_tasks.dealer import use

@@ -17,7 +17,7 @@ import crypten_ext
 from crypten_ext import nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring import first_party as first_party_module
+from crypten_ext.ring import hosts_tuples
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.errors import InsecureWarning
 from extensions.privacy.randomness import InsecureSeededSource
@@ -410,11 +410,11 @@ def first_party(context: Context) -> dict[str, list[int]]:
         with session(**{"mpc.provider": provider}), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InsecureWarning)
             actions: list[Callable[[], Any]] = [
-                first_party_module._warn.cache_clear,
+                hosts_tuples._warn.cache_clear,
                 Bench,
                 lambda: crypten.cryptensor(torch.ones(3)).inverse_sqrt(),
                 Bench,
-                first_party_module._warn.cache_clear,
+                hosts_tuples._warn.cache_clear,
                 lambda: crypten.cryptensor(torch.ones(3)).inverse_sqrt(),
             ]
             counts = []

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 import crypten_ext
-from crypten_ext.masks import pairwise as masks
+from crypten_ext.masks import key_agreement as masks
 from crypten_ext.masks.install import CPU
 from crypten_ext.masks.keystream import Keystream
 from crypten_ext.processes.worker import Context

@@ -5,7 +5,7 @@ import torch
 
 from crypten_ext import dealer
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring import generic_tuples
+from crypten_ext.ring import hosts_tuples
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.ring.fixed_point import Integers
 from tests.helpers.openings import COUNT, noting, record_openings
@@ -30,12 +30,12 @@ def opened(context: Context, provider: str = "", alias: str = "", unmasked: str 
     dealer.install()
     with crypten.cfg.temp_override({"mpc.provider": provider or "INSECURE_TFP"}):
         dealing = type(crypten.mpc.get_default_provider())
-        kept = dealing.NAME, generic_tuples.open_xor
+        kept = dealing.NAME, hosts_tuples.open_xor
         dealing.NAME = alias or dealing.NAME
-        generic_tuples.open_xor = noting(generic_tuples.open_xor, seen)
+        hosts_tuples.open_xor = noting(hosts_tuples.open_xor, seen)
         try:
             zeros = ArithmeticSharedTensor.PRZS(torch.Size((COUNT,))).share
             record_openings(CrypTenRing(20), zeros, unmasked, seen)
         finally:
-            dealing.NAME, generic_tuples.open_xor = kept
+            dealing.NAME, hosts_tuples.open_xor = kept
     return np.concatenate([words.numpy().reshape(-1, COUNT) for words in seen])

@@ -11,7 +11,7 @@ from crypten_ext import dealer, pairwise
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise import maker, preparing, rounds
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring.opening import open_sum, open_xor
+from crypten_ext.ring.exchange import open_sum, open_xor
 from extensions.errors import PeaError
 from extensions.two_party.pairwise.rounds import Round
 from tests.helpers.party_tasks.dealer import compute, use
@@ -31,7 +31,7 @@ def planned(context: Context) -> list[list[int]]:
             opened, product = open_sum([r, square])
             assert torch.equal(opened * opened, product)
             asked += 1
-        counted.append([pairwise.effort().tuples, asked])
+        counted.append([maker.current().tuples, asked])
     return counted
 
 

@@ -17,7 +17,7 @@ from crypten_ext.pencil.model import Model
 from crypten_ext.pencil.terms import Terms
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.exchange import open_sum
 from extensions.errors import PeaError
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords, check_records

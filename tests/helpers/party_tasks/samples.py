@@ -7,8 +7,8 @@ import torch
 
 from crypten_ext import dealer
 from crypten_ext.processes.worker import Context
+from crypten_ext.ring.exchange import open_sum
 from crypten_ext.ring.factors import share_rows
-from crypten_ext.ring.opening import open_sum
 from crypten_ext.run.host import CrypTenHost
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records

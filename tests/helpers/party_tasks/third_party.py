@@ -11,7 +11,7 @@ import torch
 import crypten_ext
 from crypten_ext import third_party
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.exchange import open_sum
 from extensions.errors import InsecureError
 
 import crypten

@@ -1,12 +1,19 @@
-"""Our tuples from any CrypTen provider, built of its random bits and binary triples."""
+"""Our tuples from CrypTen's own providers: its trusted first party, or whoever has triples."""
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
 
 import torch
 
-from crypten_ext.ring.opening import is_leader, open_xor
-from crypten_ext.ring.triples import HostsTriples
+from crypten_ext.ring.exchange import is_leader, open_xor
+from crypten_ext.ring.factors import LayerMasks
+from crypten_ext.ring.joint import JointDealing, add_to, followed, layer
+from extensions.errors import InsecureWarning
 from extensions.ring.fixed_point import RING_BITS
+from extensions.ring.joint import Joint, Part
 from extensions.ring.planes import WIDTHS, planes, without_signs
 from extensions.ring.tuples import (
     BitWords,
@@ -14,13 +21,91 @@ from extensions.ring.tuples import (
     Dealt,
     RandomPlanes,
     RandomWords,
+    Sharing,
     TruncationPair,
     WordMasks,
 )
 from extensions.ring.words import Monomial, Word, shift_word, unshifted
 
 import crypten
+from crypten import communicator
 from crypten.common import rng
+from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
+from crypten.mpc.provider.tfp_provider import TrustedFirstParty
+
+CHOSEN = "INSECURE_TFP"
+"""``crypten.cfg.mpc.provider`` for whoever wants party 0 to deal, and so to know every secret."""
+
+
+class HostsTriples:
+    """Of those who deal our tuples, one that has no triples of its own."""
+
+    def deal_triple(self, op: str, x: Sequence[int], y: Sequence[int]) -> list[torch.Tensor]:
+        """Returns this party's shares of uniform a and b of these shapes, and of op(a, b)."""
+        provider = crypten.mpc.get_default_provider()
+        dealt = provider.generate_additive_triple(x, y, op, device=torch.device("cpu"))
+        return [each.share for each in dealt]
+
+
+class ChosenFirstParty(TrustedFirstParty):
+    """CrypTen's default provider, asked for by name."""
+
+
+def warn_of_first_party(provider: Any) -> None:
+    """Warns, once a process, if CrypTen's default lets party 0 see the others' secrets."""
+    if type(provider) is TrustedFirstParty and communicator.get().get_world_size() > 1:
+        _warn()
+
+
+@cache
+def _warn() -> None:
+    warnings.warn(
+        "Party 0 can see every secret of the other parties, because CrypTen's default provider "
+        'lets it deal all triples. Set crypten.cfg.mpc.provider = "DEALER" or "PARTIES", '
+        f'or "{CHOSEN}" if party 0 may see all.',
+        InsecureWarning,
+        stacklevel=5,
+    )
+
+
+class FirstParty(HostsTriples, JointDealing):
+    """An `extensions.ring.tuples.TupleSource`: party 0 knows every tuple, and sends no message.
+
+    The others expand their shares from the keys that they share with neighbours. Party 0, which
+    knows all plaintexts, gives up its zero share for them.
+    """
+
+    owners_know = False
+
+    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
+        """Returns fresh masks for the two products of a layer."""
+        return LayerMasks(*self._deal(layer(sum(rows), inputs, outputs)))
+
+    def _deal(self, joint: Joint) -> list[torch.Tensor]:
+        parts = [*joint.masks, *joint.dependents]
+        shares = _zeros(parts)
+        if not is_leader():
+            return shares
+        sizes = [math.prod(part.shape) for part in joint.masks]
+        words = rng.generate_random_ring_element((sum(sizes),)).split(sizes)
+        drawn = [own.reshape(part.shape) for own, part in zip(words, joint.masks, strict=True)]
+        values = [*drawn, *followed(joint, drawn)]
+        for part, share, value in zip(parts, shares, values, strict=True):
+            add_to(part.sharing, share, value)
+        return shares
+
+
+def _zeros(parts: Sequence[Part]) -> list[torch.Tensor]:
+    """Returns shares of zeros, drawn at once for all parts of a kind."""
+    drawn: dict[Sharing, Iterator[torch.Tensor]] = {}
+    for sharing, primitive in _PRIMITIVES.items():
+        sizes = [math.prod(part.shape) for part in parts if part.sharing == sharing]
+        if sizes:
+            drawn[sharing] = iter(primitive.PRZS((sum(sizes),)).share.split(sizes))
+    return [next(drawn[part.sharing]).reshape(part.shape) for part in parts]
+
+
+_PRIMITIVES: dict[Sharing, Any] = {"sum": ArithmeticSharedTensor, "xor": BinarySharedTensor}
 
 
 class GenericTuples(HostsTriples):
