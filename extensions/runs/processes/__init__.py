@@ -6,9 +6,8 @@ sign of life to the launcher, and tells the other side to leave.
 """
 
 from extensions.runs.processes.call import Program, call
-from extensions.runs.processes.channel import Channel, end_with, open_channel, serve
-from extensions.runs.processes.failure import Failure, describe_ending
-from extensions.runs.processes.process import Process
+from extensions.runs.processes.channel import Channel, Failure, end_with, open_channel, serve
+from extensions.runs.processes.process import Process, describe_ending
 from extensions.runs.processes.silence import Silences
 from extensions.runs.processes.starting import (
     Started,

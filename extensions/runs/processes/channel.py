@@ -1,4 +1,4 @@
-"""A started process's end of the control channel, and the tasks that come by it."""
+"""A started process's end of the control channel: tasks come by it, and answers and failures go."""
 
 from __future__ import annotations
 
@@ -10,18 +10,66 @@ import pickle
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NoReturn
 
-from extensions.runs.processes.failure import Failure
+from extensions.errors import PeaError
 from extensions.runs.processes.starting import ORPHANED
 
 BEAT_INTERVAL = 1.0
 _LAST_SECONDS = 5.0
+_TRACE_LIMIT = 8000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """An exception that travels whatever it holds.
+
+    Attributes:
+        kinds: Names of the exception's class and of all classes above it, its own first.
+        text: Its message.
+        trace: Its traceback, shortened from the beginning.
+        pickled: The exception itself, if it is one of the project's and can be pickled.
+    """
+
+    kinds: tuple[str, ...]
+    text: str
+    trace: str
+    pickled: bytes | None
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Returns the failure that `error` is."""
+        try:
+            pickled = pickle.dumps(error) if isinstance(error, PeaError) else None
+        except Exception:  # whatever its attributes raise
+            pickled = None
+        return cls(
+            kinds=tuple(kind.__name__ for kind in type(error).mro()),
+            text=str(error),
+            trace="".join(traceback.format_exception(error))[-_TRACE_LIMIT:],
+            pickled=pickled,
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the exception's class."""
+        return self.kinds[0]
+
+    @property
+    def error(self) -> PeaError | None:
+        """The project's own exception as it was raised: class, attributes, message and notes.
+
+        None for an exception of another origin, whose class this process may not have.
+        """
+        error: PeaError | None = None if self.pickled is None else pickle.loads(self.pickled)
+        return error
 
 
 class Channel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from collections import deque
@@ -125,3 +126,12 @@ class Process:
     def last_lines(self) -> str:
         """Returns the end of what the process printed, all of it after `end`; empty if nothing."""
         return b"".join(self._output.copy()).decode(errors="replace").strip()
+
+
+def describe_ending(status: int) -> str:
+    """Returns how a process with this exit status ended, to follow "party 2"."""
+    if status >= 0:
+        return f"exited with status {status} before it was done"
+    named = -status in {*signal.Signals}
+    name = f" ({signal.Signals(-status).name})" if named else ""
+    return f"was killed by signal {-status}{name}"

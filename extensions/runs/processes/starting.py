@@ -129,12 +129,6 @@ class Copy:
                 return
 
     @property
-    def has_begun(self) -> bool:
-        """Whether it has a process id, which then is at hand."""
-        self._hear(0.0, until_begun=True)
-        return self._pid is not None
-
-    @property
     def pid(self) -> int:
         """The process id, when it has begun.
 
@@ -237,7 +231,7 @@ class Template:
 
     def end(self) -> None:
         """The template and all its copies, with what these started, are killed and reaped."""
-        end(*[copy for copy in self._copies if copy.has_begun and copy.poll() is None])
+        end(*[copy for copy in self._copies if copy.poll() is None and copy._pid])
         self._process.kill()
         self._process.wait()
         self._orders.close()
