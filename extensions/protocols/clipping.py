@@ -146,7 +146,7 @@ def clip_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Share:
     return factor
 
 
-def unrounded_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Share:
+def unrounded_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int) -> Share:
     """Returns `clip_factor` with `plan.factor_shift` more fractional bits: one truncation less.
 
     With a shift the flags compare r as it is, and the polynomial takes r / 2^shift, rounded up, of

@@ -127,6 +127,10 @@ def report(results: Sequence[Result]) -> str:
 
 def main() -> int:
     """Returns 0 if all but MAY_SURVIVE of the mutants die, or all of those that were named."""
+    if sys.argv[1:2] == ["generated"]:
+        from tests.mutants import generated
+
+        return generated.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants or areas; default: all")
     parser.add_argument("--trust", action="store_true", help="skip the run without a mutant")

@@ -14,6 +14,7 @@ from extensions.protocols.agreement import (
     agree,
     canonical,
     check_equal,
+    common_name,
     comparable,
     exchange_bytes,
 )
@@ -109,6 +110,16 @@ def test_messages_of_any_length_arrive_whole():
     found, rounds = together(lambda rank, seat: exchange_bytes(seat, [messages[rank]]))
     assert found == [messages] * PARTIES
     assert rounds == [2] * PARTIES
+
+
+def test_a_common_name_is_one_that_nothing_else_has():
+    """Two of 64 names of three words would be alike with probability below 2^-51."""
+    found, rounds = together(lambda rank, seat: common_name(seat, 1))
+    assert rounds == [1] * PARTIES
+    assert found == [found[0]] * PARTIES
+    words = [word for _ in range(64) for word in common_name(lambda own: own, PARTIES)]
+    assert len({*words, *found[0]}) == 64 * PARTIES + PARTIES
+    assert all(0 <= word < 1 << 63 for word in words)
 
 
 def test_the_parties_of_one_program_need_no_exchange():

@@ -1,0 +1,63 @@
+"""A plugin of pytest that writes down which of the functions in question each test runs.
+
+`tests.mutants.mapping` has each function of a copied tree say so as it begins, in this process or
+in one that the test asks.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VARIABLE = "PEA_TEST_REACHED"
+"""The folder to write into: a file for each process of pytest, or one for each function now."""
+REACHED: set[str] = set()
+STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}
+_seen: dict[str, Any] = {"started": False, "seconds": 0.0, "passed": True}
+
+
+def touch(function: str) -> None:
+    """Says from any process that a function runs."""
+    (Path(os.environ[VARIABLE]) / "now" / function).touch()
+
+
+def _audit(event: str, _: Any) -> None:
+    if event in STARTS:
+        _seen["started"] = True
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(_audit)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves out what runs in processes that tests share, unless these are listened to."""
+    from tests.conftest import SHARED
+
+    if not _now().exists():
+        items[:] = [i for i in items if SHARED.keys().isdisjoint(getattr(i, "fixturenames", ()))]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Writes a line for each test that passed, once it is over."""
+    _seen["seconds"] += report.duration
+    _seen["passed"] &= report.passed
+    if report.when != "teardown":
+        return
+    for file in _now().glob("*"):
+        REACHED.add(file.name)
+        _seen["started"] = True
+        file.unlink()
+    if _seen["passed"] and REACHED:
+        row = {"test": report.nodeid, "reached": sorted(REACHED), **_seen}
+        with (Path(os.environ[VARIABLE]) / f"{os.getpid()}.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    REACHED.clear()
+    _seen.update(started=False, seconds=0.0, passed=True)
+
+
+def _now() -> Path:
+    return Path(os.environ[VARIABLE]) / "now"
