@@ -15,7 +15,8 @@ from tests.mutants.reached import VARIABLE
 PACKAGES = ("extensions.protocols", "extensions.privacy", "fl.masked")
 TESTS = (
     *(f"tests/extensions/{part}" for part in ("protocols", "privacy", "network")),
-    "tests/conformance", "tests/fl/masked", "tests/fl/attacks", "tests/fl/privacy", "tests/golden/test_clear.py",
+    *(f"tests/fl/{part}" for part in ("masked", "attacks", "privacy")),
+    "tests/conformance", "tests/golden/test_clear.py",
 )  # fmt: skip
 TESTS_OF_OTHERS = (
     "tests/extensions/runs", "tests/crypten_ext/pencil",
@@ -48,7 +49,8 @@ def modules(tree: Path) -> Iterator[tuple[str, Path]]:
 def reaching(tree: Path, folder: Path) -> dict[str, list[Reaching]]:
     """Returns the tests that run each function, those to be tried first first.
 
-    One of each test function comes before a second one with other parameters, fast before slow.
+    The module's own tests come before others, one of each test function before a second one with
+    other parameters, and fast before slow.
     What is found is kept in the folder, and read there if it exists.
     """
     if not folder.exists():
@@ -56,7 +58,7 @@ def reaching(tree: Path, folder: Path) -> dict[str, list[Reaching]]:
         _measure(tree, folder, TESTS, "REACHED.add", set())
         (folder / "now").mkdir()
         _measure(tree, folder, TESTS_OF_OTHERS, "touch", {*_found(folder)})
-    return {function: _in_order(tests) for function, tests in _found(folder).items()}
+    return {name: _in_order(name, tests) for name, tests in _found(folder).items()}
 
 
 def _found(folder: Path) -> dict[str, list[Reaching]]:
@@ -87,11 +89,13 @@ def _measure(tree: Path, folder: Path, tests: Sequence[str], says: str, known: s
     run_tests(tree, tests, "--collect-only")  # compiles all again
 
 
-def _in_order(tests: list[Reaching]) -> list[Reaching]:
+def _in_order(function: str, tests: list[Reaching]) -> list[Reaching]:
+    own = f"/test_{function.partition(':')[0].rpartition('.')[2]}.py::"
     seen: Counter[str] = Counter()
     ranked = []
     for each in sorted(tests, key=lambda test: test.seconds):
         base = each.test.partition("[")[0]
-        ranked.append((each.started, seen[base], each.seconds, each.test, each))
+        rank = each.started, own not in each.test, seen[base], each.seconds, each.test
+        ranked.append((rank, each))
         seen[base] += 1
-    return [rank[-1] for rank in sorted(ranked, key=lambda rank: rank[:-1])]
+    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]

@@ -52,19 +52,20 @@ def test_what_is_computed_may_be_changed_in_many_ways():
     assert kinds == {"both", "compare", "constant", "drop", "nothing", "sign", "swap", "twin"}
 
 
-def test_tests_of_other_functions_come_before_a_second_case_and_what_starts_processes_last():
+def test_own_tests_come_first_and_a_test_function_before_a_second_case_of_one():
+    own, other = "tests/test_door.py::test_it", "tests/test_house.py::test_it"
     tests = [
-        mapping.Reaching("a[1]", 0.1, False),
-        mapping.Reaching("a[2]", 0.2, False),
-        mapping.Reaching("b", 0.3, False),
-        mapping.Reaching("c", 0.05, True),
+        mapping.Reaching(f"{own}[1]", 0.1, False),
+        mapping.Reaching(f"{own}[2]", 0.2, False),
+        mapping.Reaching(f"{own}_too", 0.3, False),
+        mapping.Reaching(other, 0.01, False),
+        mapping.Reaching(f"{own}_apart", 0.05, True),
     ]
-    ordered = mapping._in_order(tests)
-    assert [test.test for test in ordered] == ["a[1]", "b", "a[2]", "c"]
-    assert [[test.test for test in some] for some in generated.rounds(ordered)] == [
-        ["a[1]", "b", "a[2]"]
-    ]
-    assert next(generated.rounds([tests[3]])) == [tests[3]]
+    ordered = mapping._in_order("house.door:Door.shut", tests)
+    names = [f"{own}[1]", f"{own}_too", f"{own}[2]", other, f"{own}_apart"]
+    assert [test.test for test in ordered] == names
+    assert [[test.test for test in some] for some in generated.rounds(ordered)] == [names[:4]]
+    assert next(generated.rounds(ordered[4:])) == ordered[4:]
 
 
 @pytest.mark.skipif(not generated.FILE.exists(), reason="nothing is stored")
