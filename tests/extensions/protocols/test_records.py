@@ -1,18 +1,12 @@
-"""What parties announce of their records: shapes, rows that batches need, parts of a block."""
+"""What is public of parties' records: shapes, the rows that batches need, parts of a block."""
 
 from dataclasses import replace
 
 import pytest
 from scipy.special import bdtrc
 
-from extensions.protocols.announcement import (
-    BLOCK,
-    COMPARED,
-    Announced,
-    Announcement,
-    agree_on_records,
-    blocks_for,
-)
+from extensions.protocols.records import BLOCK, COMPARED, Records, blocks_for, exchange_public
+from extensions.public import Public
 from extensions.runs.config import TrainConfig
 from tests.helpers.refused import refused
 
@@ -23,30 +17,30 @@ CONFIG = TrainConfig(
 
 
 def test_the_shape_of_a_record_has_its_channels_first():
-    assert Announcement(features=12).shape == (12,)
-    assert Announcement(features=12, width=4).shape == (3, 4)
-    assert Announcement(features=12, width=3, height=2).shape == (2, 2, 3)
+    assert Public(features=12).shape == (12,)
+    assert Public(features=12, width=4).shape == (3, 4)
+    assert Public(features=12, width=3, height=2).shape == (2, 2, 3)
 
 
 def test_all_steps_together_exceed_the_rows_with_the_stated_probability():
     """Each step of each party has its part, and a row less would not do."""
     sizes = 200, 900
-    rows = Announced((), sizes, 4).rows(CONFIG)
+    rows = Records((), sizes, 4).rows(CONFIG)
     each = CONFIG.overflow_probability / (40 * 2)
     for size, padded in zip(sizes, rows, strict=True):
         assert padded % 3 == 0
         fit = padded // 3
         assert bdtrc(fit, size, 0.25) <= each < bdtrc(fit - 1, size, 0.25)
-    assert Announced((), sizes, 4).padding(CONFIG) == pytest.approx(1 - 275 / sum(rows))
+    assert Records((), sizes, 4).padding(CONFIG) == pytest.approx(1 - 275 / sum(rows))
 
 
 def test_every_piece_has_equally_many_rows_of_each_party():
-    announced, config = Announced((), (200, 900), 4), replace(CONFIG, physical_rows=100)
-    pieces = announced.pieces(config)
-    whole = announced.rows(CONFIG)
-    assert announced.pieces(CONFIG) == 1
+    records, config = Records((), (200, 900), 4), replace(CONFIG, physical_rows=100)
+    pieces = records.pieces(config)
+    whole = records.rows(CONFIG)
+    assert records.pieces(CONFIG) == 1
     assert pieces > 1
-    for padded, needed in zip(announced.rows(config), whole, strict=True):
+    for padded, needed in zip(records.rows(config), whole, strict=True):
         assert padded % pieces == 0
         assert needed <= padded < needed + pieces
 
@@ -71,14 +65,14 @@ def test_records_are_computed_in_as_many_parts_as_memory_needs(
 @pytest.mark.parametrize(
     ("other", "argument", "value"),
     [
-        (Announcement(5, 11, 2), "x", "rows of [11, 12] features"),
-        (Announcement(5, 12, 2, width=4), "x", "records of shapes [(3, 4), (12,)]"),
-        (Announcement(5, 12, 3, 2), "y", "labels for [2, 3] classes"),
+        (Public(5, 11, 2), "x", "rows of [11, 12] features"),
+        (Public(5, 12, 2, width=4), "x", "records of shapes [(3, 4), (12,)]"),
+        (Public(5, 12, 3, 2), "y", "labels for [2, 3] classes"),
     ],
 )
 def test_records_of_other_widths_or_targets_are_refused(other, argument, value):
-    own = Announcement(7, 12, 2, 2)
+    own = Public(7, 12, 2, 2)
     with refused(argument, value=value, code="shape"):
-        agree_on_records(lambda rows: rows, [own, other], {}, None)
-    nobody = other._replace(records=0, classes=2)
-    assert agree_on_records(lambda rows: rows, [own, nobody], {}, None) == [own, nobody]
+        exchange_public(lambda rows: rows, [own, other], {}, None)
+    nobody = replace(other, records=0, classes=2)
+    assert exchange_public(lambda rows: rows, [own, nobody], {}, None) == [own, nobody]
