@@ -18,7 +18,7 @@ from torch.distributed import DistError
 from crypten_ext.here import ADDRESS, check_here
 from crypten_ext.processes.introductions import introduce, parties_of
 from crypten_ext.processes.liveness import SILENCE, Watch
-from crypten_ext.transport.meeting import Session, at_door, begin, board_of, connect, run_of
+from crypten_ext.transport.meeting import meeting_place
 from extensions.checks import waitable
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.manifest import Manifest
@@ -78,16 +78,7 @@ def joined(
     """
     parties = parties_of(manifest)
     store: Any = _meet(rendezvous, rank, manifest, seconds)
-    watch = Watch(
-        store,
-        has_host=isinstance(store, TCPStore),
-        rank=rank,
-        world_size=parties,
-        interval=silence / 10,
-        silence=silence,
-        cuts=True,
-    )
-    with watch:
+    with _watch(store, rank, parties, silence):
         with _lent(store.clone(), rank, parties, seconds):
             crypten.init()
         yield
@@ -119,40 +110,37 @@ def joined_by_tls(
         DealerLostError: of `joined`.
         ArgumentError: of `introduce`, at every party; or one who is no party.
     """
-    rank, deadline = local.rank, time.monotonic() + seconds
     with ExitStack() as until_over:
-        door = until_over.enter_context(at_door(local))
+        place = until_over.enter_context(meeting_place(local, seconds, back))
+        rank, board = local.rank, place.board
         assert rank is not None
-        board = board_of(local, door, seconds, back)
-        until_over.callback(board.close)
         try:
-            if over is not None and run_of(board) == over:
+            if over is not None and place.run == over:
                 raise PartyLostError(0, "has not begun another run")
-            missing = introduce(board, rank, manifest, deadline)
+            missing = introduce(board, rank, manifest, place.deadline)
         except BoardLostError as error:
             raise PartyLostError(0, f"left before all had come: {error}") from error
         if missing:
-            raise _absent(local, missing, seconds, door.refused)
-        watch = Watch(
-            board,
-            has_host=True,
-            rank=rank,
-            world_size=len(local.federation.parties),
-            interval=silence / 10,
-            silence=silence,
-            cuts=True,
-        )
-        with watch:
-            left = max(0.0, deadline - time.monotonic())
-            run = run_of(board)
-            mesh = connect(local, door, run, left, again=back)
+            raise _absent(local, missing, seconds, place.door.refused)
+        with _watch(board, rank, len(local.federation.parties), silence) as watch:
+            mesh = until_over.enter_context(place.connected())
             mesh.on_break(watch.look)
-            until_over.callback(mesh.stop_returning)
             assert watch.connections is not None
             watch.connections.include(mesh.descriptors.values())  # others may have come before it
-            begin(mesh, Session(local, run))
             crypten.init()
             yield
+
+
+def _watch(store: Any, rank: int, parties: int, silence: float) -> Watch:
+    return Watch(
+        store,
+        has_host=not isinstance(store, FileStore),
+        rank=rank,
+        world_size=parties,
+        interval=silence / 10,
+        silence=silence,
+        cuts=True,
+    )
 
 
 def _absent(

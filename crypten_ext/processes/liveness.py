@@ -301,8 +301,8 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
         raise ArgumentError("silence", silence, f"at least three intervals, {3 * interval:g} s")
     if not (communicator.is_initialized() and dist.is_initialized()):
         raise PeaError("CrypTen is not initialised: call crypten.init() before watch_parties().")
-    store, port = default_store()
-    board, mesh = transport.board(), transport.current()
+    (store, port), met, mesh = default_store(), transport.session(), transport.current()
+    board = None if met is None else met.board
     watch = Watch(
         store if board is None else board,
         has_host=port is not None or board is not None,

@@ -8,6 +8,6 @@ One port a party, one connection a pair, one latency a round.
 """
 
 from crypten_ext.transport.group import current
-from crypten_ext.transport.meeting import Session, board, init, session
+from crypten_ext.transport.meeting import Session, init, session
 
-__all__ = ["Session", "board", "current", "init", "session"]
+__all__ = ["Session", "current", "init", "session"]

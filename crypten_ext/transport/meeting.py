@@ -10,17 +10,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from crypten_ext.transport import communicator, group
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.runs.processes.seats import own_seat
-from extensions.transport import Door, Local, Member, Mesh, dial
+from extensions.transport import Door, Local, Mesh, dial
 from extensions.transport.board import Board, FarBoard
 from extensions.transport.door import listening
-from extensions.transport.handshake import Admitted
+from extensions.transport.handshake import Admitted, again
 from extensions.transport.hello import NO_RUN
 from extensions.transport.returning import RETURN, Returning
 
@@ -30,7 +29,6 @@ DATA, STATUS = "data", "status"
 """Purposes of connections: those by which parties compute, and theirs to party 0's board."""
 _RUN = "run"
 _STARTING = 300.0
-_boards: list[Board | FarBoard] = []
 _sessions: list[Session] = []
 _doors: list[ExitStack] = []
 
@@ -42,10 +40,12 @@ class Session:
     Attributes:
         local: this party's end of all connections.
         run: that party 0 drew for it; zeros where the identities were made for it alone.
+        board: by which the parties tell each other how they are; None without one.
     """
 
     local: Local
     run: bytes
+    board: Board | FarBoard | None = None
 
 
 def session() -> Session | None:
@@ -73,78 +73,92 @@ def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> 
     """
     check_seconds("seconds", seconds)
     local = Local.read(Path(federation), Path(key))
-    deadline = time.monotonic() + seconds
     while _doors:
         _doors.pop().close()
     with ExitStack() as stack:
-        door = stack.enter_context(at_door(local))
-        board = board_of(local, door, seconds)
-        _boards[:] = [board]
-        run = run_of(board)
-        mesh = connect(local, door, run, max(0.0, deadline - time.monotonic()), again=RETURN)
-        stack.callback(mesh.stop_returning)
-        begin(mesh, Session(local, run))
+        place = stack.enter_context(meeting_place(local, seconds))
+        stack.enter_context(place.connected())
         _doors.append(stack.pop_all())
     crypten.init()
 
 
-def board() -> Board | FarBoard | None:
-    """Returns where parties that `init` brought together tell each other how they are, if any."""
-    return _boards[0] if _boards else None
+@dataclass(frozen=True)
+class Place:
+    """Where the parties of a federation meet, as one of them sees it.
+
+    Attributes:
+        local: this party.
+        door: where others come in.
+        board: by which they tell each other how they are.
+        deadline: by the monotonic clock, until which all must have come.
+        back: seconds in which a connection that broke is there again.
+    """
+
+    local: Local
+    door: Door
+    board: Board | FarBoard
+    deadline: float
+    back: float
+
+    @property
+    def run(self) -> bytes:
+        """What party 0 drew for this run, so that connections of no other run are taken."""
+        return bytes.fromhex(self.board.get(_RUN).decode())
+
+    @contextmanager
+    def connected(self) -> Iterator[Mesh]:
+        """CrypTen's next initialisation takes the mesh that is yielded; it ends with the block.
+
+        Raises:
+            RefusedError: of `connect`.
+            PartyLostError: likewise.
+        """
+        run, left = self.run, max(0.0, self.deadline - time.monotonic())
+        mesh = connect(self.local, self.door, run, left, back=self.back)
+        begin(mesh, Session(self.local, run, self.board))
+        try:
+            yield mesh
+        finally:
+            mesh.stop_returning()
 
 
 @contextmanager
-def at_door(local: Local) -> Iterator[Door]:
-    """Yields the door at this party's own address; it is closed when the block ends.
-
-    Raises:
-        ArgumentError: the host is no party, or the port is taken.
-    """
-    if local.rank is None:
-        raise ArgumentError("key", local.member.name, f"a party's, not a {local.member.role}'s")
-    with listening(local) as listener, Door(local, listener, [DATA, STATUS], [STATUS]) as door:
-        yield door
-
-
-def board_of(local: Local, door: Door, seconds: float, back: float = RETURN) -> Board | FarBoard:
-    """Returns the board at which the parties tell each other how they are: party 0 keeps it.
+def meeting_place(local: Local, seconds: float, back: float = RETURN) -> Iterator[Place]:
+    """Yields where a party meets the others; its port is closed when the block ends.
 
     Args:
         local: this party.
-        door: where others come in.
-        seconds: in which party 0 must have come.
-        back: in which a connection with it that broke is there again.
+        seconds: in which all must have come, party 0, which keeps the board, before the others.
+        back: in which a connection that broke is there again.
 
     Raises:
+        ArgumentError: the host is no party, or the port is taken.
         RefusedError: party 0 and this one refused each other.
         PartyLostError: party 0 does not answer in time.
     """
-    first = local.federation.parties[0]
-    again = partial(_dialled, local, first, STATUS, NO_RUN)
-    if local.rank:
+    deadline, first = time.monotonic() + seconds, local.federation.parties[0]
+    if local.rank is None:
+        raise ArgumentError("key", local.member.name, f"a party's, not a {local.member.role}'s")
+    with listening(local) as listener, Door(local, listener, [DATA, STATUS], [STATUS]) as door:
+        board: Board | FarBoard
+        if local.rank:
+            try:
+                connection = dial(local, first, STATUS, seconds=seconds).connection
+            except TimeoutError as error:
+                raise PartyLostError(0, f"did not come: {error}") from error
+            board = FarBoard(connection, again(local, first, STATUS), back)
+        else:
+            board = own = Board()
+            board.set(_RUN, secrets.token_hex(len(NO_RUN)))
+            door.hand_on(STATUS, lambda guest: own.serve(guest.connection))
         try:
-            return FarBoard(again(seconds), partial(again, anew=True), back)
-        except TimeoutError as error:
-            raise PartyLostError(0, f"did not come: {error}") from error
-    found = Board()
-    found.set(_RUN, secrets.token_hex(len(NO_RUN)))
-    door.hand_on(STATUS, lambda guest: found.serve(guest.connection))
-    return found
-
-
-def _dialled(
-    local: Local, member: Member, purpose: str, run: bytes, seconds: float, *, anew: bool = False
-) -> ssl.SSLSocket:
-    return dial(local, member, purpose, run, seconds=seconds, anew=anew).connection
-
-
-def run_of(board: Board | FarBoard) -> bytes:
-    """Returns what party 0 drew for this run, so that connections of no other run are taken."""
-    return bytes.fromhex(board.get(_RUN).decode())
+            yield Place(local, door, board, deadline, back)
+        finally:
+            board.close()
 
 
 def connect(
-    local: Local, door: Door | None, run: bytes, seconds: float, *, again: float | None = None
+    local: Local, door: Door | None, run: bytes, seconds: float, *, back: float | None = None
 ) -> Mesh:
     """Returns the connections of this party with all others of its federation, one a pair.
 
@@ -155,7 +169,7 @@ def connect(
         door: where others come in; the last party needs none.
         run: in which all take part.
         seconds: in which all must have come.
-        again: seconds within which a connection that broke is dialled again, through a door that
+        back: seconds within which a connection that broke is dialled again, through a door that
             stays open; None: whose connection breaks is lost.
 
     Raises:
@@ -182,14 +196,11 @@ def connect(
                 each.close()
             raise PartyLostError(other, f"({member.name}) did not come: {error}") from error
         found[other] = admitted.connection
-    if again is None:
+    if back is None:
         return Mesh(rank, found)
     assert door is not None
-    dials = {
-        other: partial(_dialled, local, member, DATA, run, anew=True)
-        for other, member in enumerate(parties[:rank])
-    }
-    returning = Returning(dials, again)
+    dials = {n: again(local, one, DATA, run) for n, one in enumerate(parties[:rank])}
+    returning = Returning(dials, back)
     mesh = Mesh(rank, found, returning)
 
     def give(guest: Admitted) -> None:

@@ -28,7 +28,7 @@ from extensions.transport.hello import (
 from extensions.transport.identity import Identity, fingerprint_of
 from extensions.transport.wire import RefusedError, Wire
 
-__all__ = ["ATTEMPT", "Admitted", "Local", "RefusedError", "Terms", "answer", "dial"]
+__all__ = ["ATTEMPT", "Admitted", "Local", "RefusedError", "Terms", "again", "answer", "dial"]
 
 ATTEMPT = 10.0
 """Seconds that one handshake may take."""
@@ -149,6 +149,13 @@ def dial(
                 text = f"{member.name} does not answer at {member.address} after {seconds:g} s"
                 raise TimeoutError(f"{text}: {error}") from error
             time.sleep(_PAUSE)
+
+
+def again(
+    local: Local, member: Member, purpose: str, run: bytes = NO_RUN
+) -> Callable[[float], ssl.SSLSocket]:
+    """Returns how a member is called again whose connection broke, within so many seconds."""
+    return lambda seconds: dial(local, member, purpose, run, seconds=seconds, anew=True).connection
 
 
 def answer(

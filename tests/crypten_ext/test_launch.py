@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from crypten_ext.processes.interruption import SIGNAL
 from crypten_ext.processes.launch import Parties, template_of
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, Watch, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
-from crypten_ext.transport.meeting import STATUS, board_of
+from crypten_ext.transport.meeting import meeting_place
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.budget.file import update
 from extensions.runs.processes import Failure, Process
 from extensions.runs.processes.seats import federation_of
-from extensions.transport import Door, Local
+from extensions.transport import Local
 from extensions.transport.board import Board, BoardLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
 from tests.helpers.federations import at_once, identities, listeners
@@ -538,15 +538,14 @@ def test_the_board_of_a_party_that_has_ended_is_given_up_at_once(tmp_path: Path)
     """While its port refuses connections it is not dialled again."""
     own, places = identities(tmp_path, "p0", "p1"), listeners(2)
     first, second = (Local(one, federation_of(own, places)) for one in own)
-    with Door(first, places[0], [STATUS], [STATUS]) as door:
-        boards = at_once(
-            lambda: board_of(first, door, PATIENCE),
-            lambda: board_of(second, door, PATIENCE, PATIENCE),
-        )
-    boards[0].close()
-    places[1].close()
-    with pytest.raises(BoardLostError, match="nobody listens at .* any more"):
-        boards[1].get("name")
+    for place in places:
+        place.close()
+    with ExitStack() as until_over:
+        with meeting_place(first, PATIENCE):
+            board = until_over.enter_context(meeting_place(second, PATIENCE, PATIENCE)).board
+            assert board.get("name") == b""
+        with pytest.raises(BoardLostError, match="nobody listens at .* any more"):
+            board.get("name")
 
 
 def test_words_of_a_peer_cannot_control_the_terminal() -> None:

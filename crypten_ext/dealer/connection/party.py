@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import DealerLostError, PartyLostError
-from extensions.transport import Local, Mesh, RefusedError, dial
+from extensions.transport import Local, Member, Mesh, RefusedError, dial
+from extensions.transport.handshake import again
 from extensions.transport.hello import MalformedError
 from extensions.transport.post import Hear, Lose, Post
 from extensions.transport.returning import RETURN, Returning
@@ -48,12 +49,9 @@ class Seat:
 
         A connection that breaks must be there again within `seconds`.
         """
-
-        def again(left: float) -> ssl.SSLSocket:
-            return _dialled(self.local, AGAIN, self.run, left, anew=True)
-
         assert self.local.rank is not None
-        returning = Returning({DEALER: again}, seconds)
+        dial_again = again(self.local, _dealer_of(self.local), AGAIN, self.run)
+        returning = Returning({DEALER: dial_again}, seconds)
         mesh = Mesh(self.local.rank, {DEALER: self.connection}, returning)
         return Post(mesh, LARGEST, hear, lose)
 
@@ -105,17 +103,15 @@ def missing_message(ranks: Collection[int]) -> bytes:
     return _MISSING.pack(sum(1 << rank for rank in ranks))
 
 
-def _dialled(
-    local: Local, purpose: str, run: bytes, seconds: float, *, anew: bool = False
-) -> ssl.SSLSocket:
+def _dealer_of(local: Local) -> Member:
     dealer = local.federation.dealer
     assert dealer is not None
-    return dial(local, dealer, purpose, run, seconds=seconds, anew=anew).connection
+    return dealer
 
 
 def _take(local: Local, run: bytes, seconds: float) -> tuple[Seat, list[int]]:
     """Returns this party's seat, and which parties have none yet."""
-    connection = _dialled(local, DEALING, run, seconds)
+    connection = dial(local, _dealer_of(local), DEALING, run, seconds=seconds).connection
     try:
         deadline = time.monotonic() + _ATTEMPT
         seat = Seat(local, run, connection, _read(connection, KEY_BYTES, deadline))
