@@ -124,7 +124,7 @@ def serve_runs(
 
 def _door(listener: socket.socket, local: Local) -> Door:
     listener.listen(BACKLOG)
-    return Door(listener, local)
+    return Door(local, listener)
 
 
 def _see_nothing(rank: int, message: bytes) -> None:

@@ -2,16 +2,17 @@
 
 import os
 import socket
-import stat
-from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterable
+from contextlib import suppress
+
+from extensions.transport.kernel import INTERNET, cut, own_sockets
 
 
 class Connections:
     """The connections that this process opens from here on."""
 
     def __init__(self) -> None:
-        self._older = dict(_sockets())
+        self._older = {number: _inode(one) for number, one in own_sockets()}
 
     def include(self, descriptors: Iterable[int]) -> None:
         """These count as well, although they may have been opened before."""
@@ -20,18 +21,12 @@ class Connections:
 
     def cut(self) -> None:
         """Whoever reads or writes one of them gets an error, here and at the other end."""
-        for descriptor, inode in _sockets():
-            if self._older.get(descriptor) != inode:
-                with suppress(OSError), closing(socket.socket(fileno=os.dup(descriptor))) as one:
-                    if one.family in (socket.AF_INET, socket.AF_INET6):
-                        one.getpeername()  # one that listens has no other end
-                        one.shutdown(socket.SHUT_RDWR)
+        for descriptor, one in own_sockets():
+            with suppress(OSError):  # one that listens has no other end
+                is_older = self._older.get(descriptor) == _inode(one)
+                if not is_older and one.family in INTERNET and one.getpeername():
+                    cut(one)
 
 
-def _sockets() -> Iterator[tuple[int, int]]:
-    """Yields descriptor and inode of every open socket."""
-    for name in os.listdir("/dev/fd"):
-        with suppress(OSError):
-            status = os.fstat(int(name))
-            if stat.S_ISSOCK(status.st_mode):
-                yield int(name), status.st_ino
+def _inode(one: socket.socket) -> int:
+    return os.fstat(one.fileno()).st_ino

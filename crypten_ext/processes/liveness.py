@@ -28,9 +28,9 @@ from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
 from crypten_ext.processes.store import default_store
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
-from extensions.runs.processes import Failure
+from extensions.runs.processes import LOST_STATUS, Failure, Silence, end_with
+from extensions.transport.kernel import stopped
 
-PARTY_LOST_STATUS = 70
 INTERVAL, SILENCE = 2.0, 20.0
 _HOST = 0
 _LAST_SECONDS = 10
@@ -235,16 +235,16 @@ class Watch:
         self._all_left.set()
 
     def _guard(self) -> None:
-        stalled, seen, before = 0.0, 0, time.monotonic()
+        store, seen, before = Silence[int](), 0, time.monotonic()
         while not self._known.wait(self._interval / 2):
             if self._over.is_set():
                 return
             now = time.monotonic()
             step, before = min(now - before, self._interval), now
-            stalled = stalled + step if self._exchanges == seen else 0.0
+            store.hear({_HOST: self._exchanges != seen}, step)
             seen = self._exchanges
-            if stalled >= self._silence:
-                self._lose_store(f"stopped answering for {self._silence:g} s")
+            if store.longest(self._silence):
+                self._lose_store(stopped(self._silence))
         if self.connections is not None:
             _end_returning()
         is_end = self._rank == self._host and self.connections is None  # also of the store
@@ -258,7 +258,7 @@ class Watch:
             if self._in_hand.wait(_CUT_SILENCES * self._silence):
                 return
         os.write(2, f"{self._verdict}\n".encode())
-        os._exit(PARTY_LOST_STATUS)
+        end_with(self._verdict, LOST_STATUS)
 
 
 def _end_returning() -> None:

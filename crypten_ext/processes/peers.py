@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from extensions.errors import DealerLostError, LostError, PartyLostError
+from extensions.runs.processes import Silence
+from extensions.transport.kernel import stopped
 
 UNSAID = "-"
 _NO_DEALER = "no dealer "
@@ -25,7 +27,7 @@ class Peers:
 
     def __init__(self, ranks: Iterable[int]) -> None:
         self._statuses = dict.fromkeys(ranks, UNSAID)
-        self._silent = dict.fromkeys(self._statuses, 0.0)
+        self._silence = Silence[int]()
 
     @property
     def ranks(self) -> list[int]:
@@ -34,11 +36,12 @@ class Peers:
 
     def hear(self, statuses: Mapping[int, str], step: float) -> None:
         """Takes in what was read `step` seconds after the last time: no change is silence."""
-        for rank, status in statuses.items():
-            status = "".join(filter(str.isprintable, status[:_LONGEST_STATUS]))
-            unchanged = status == self._statuses[rank]
-            self._silent[rank] = self._silent[rank] + step if unchanged else 0.0
-            self._statuses[rank] = status
+        before = self._statuses
+        self._statuses = {
+            rank: "".join(filter(str.isprintable, status[:_LONGEST_STATUS]))
+            for rank, status in statuses.items()
+        }
+        self._silence.hear({rank: self._statuses[rank] != before[rank] for rank in before}, step)
 
     def said_bye(self, rank: int) -> bool:
         """Whether this party finished without trouble."""
@@ -46,9 +49,9 @@ class Peers:
 
     def nobody_left(self, limit: float, lost: int | None = None) -> bool:
         """Whether each has said a farewell, is lost or has been silent for `limit` seconds."""
+        silent = self._silence.longest(limit)
         return all(
-            rank == lost or self._said_farewell(rank) or self._silent[rank] >= limit
-            for rank in self._statuses
+            rank == lost or self._said_farewell(rank) or rank in silent for rank in self._statuses
         )
 
     def lost(self, limit: float) -> LostError | None:
@@ -65,10 +68,8 @@ class Peers:
             first, _, reason = rest.partition(" ")
             if kind == "lost" and first.isdecimal():
                 return PartyLostError(int(first), reason)
-        for rank, silence in self._silent.items():
-            if silence >= limit and not self._said_farewell(rank):
-                return PartyLostError(rank, f"stopped answering for {limit:g} s")
-        return None
+        silent = [rank for rank in self._silence.longest(limit) if not self._said_farewell(rank)]
+        return PartyLostError(silent[0], stopped(limit)) if silent else None
 
     def likely_lost(self, *, out_of_touch: bool) -> PartyLostError | None:
         """The likeliest loss behind a broken connection that no status explains.

@@ -103,7 +103,7 @@ class Door(Lobby[Admitted]):
 
     def receive(self, connection: socket.socket) -> Admitted:
         """Returns the connection of a member that proved who it is."""
-        return answer(self._local, connection, self._terms, ATTEMPT)
+        return answer(self._local, connection, self.terms, ATTEMPT)
 
     def settle(self, guest: Admitted) -> None:
         """Keeps the newest connection of a member for a purpose, or hands it on."""
@@ -119,7 +119,8 @@ class Door(Lobby[Admitted]):
         """Its connection is closed."""
         guest.connection.close()
 
-    def _terms(self, member: Member, claim: Claim, seconds: float) -> Terms:
+    def terms(self, member: Member, claim: Claim, seconds: float) -> Terms:
+        """Returns what is expected of a member that claims this; may wait so long."""
         if claim.purpose not in self._purposes:
             return Terms(" or ".join(self._purposes), NO_RUN)
         if claim.purpose in self._open_ended:

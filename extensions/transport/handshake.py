@@ -80,11 +80,13 @@ class Admitted:
     Attributes:
         member: at the other end.
         purpose: of the connection.
+        run: in which both take part.
         connection: which does not block.
     """
 
     member: Member
     purpose: str
+    run: bytes
     connection: ssl.SSLSocket
 
 
@@ -199,7 +201,7 @@ def answer(
         wire.write(Claim(said, terms.purpose[:16], local.rank, terms.run).pack())
         wire.judge(claim.objection(mine, member, local.federation) or terms.objection)
         wire.hear_verdict()
-        return Admitted(member, claim.purpose, wire.keep())
+        return Admitted(member, claim.purpose, claim.run, wire.keep())
 
 
 def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes) -> Admitted:
@@ -214,7 +216,7 @@ def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes)
     wire.write(claim.pack())
     wire.judge(Claim.unpack(wire.read(CLAIM_BYTES)).objection(claim, member, local.federation))
     wire.hear_verdict()
-    return Admitted(member, purpose, wire.keep())
+    return Admitted(member, purpose, run, wire.keep())
 
 
 def _met_itself(connection: socket.socket) -> OSError:

@@ -1,8 +1,9 @@
 """What the kernel knows of a connection of TCP: what it carried, and when the other end was heard.
 
-Linux alone tells it, from 4.19 on; elsewhere nothing was carried, and everybody was heard just now.
-What is counted is payload: not the headers of TCP and IP, and not what TCP sends again because it
-was lost.
+It asks an end that is silent whether it is there, and knows which sockets a process has. Linux
+alone tells what was carried, from 4.19 on; elsewhere that is nothing, and everybody was heard just
+now. What is counted is payload: not the headers of TCP and IP, and not what TCP sends again because
+it was lost.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import os
 import select
 import socket
+import stat
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 _INFO = struct.Struct("=3xB20xI24xII68xQ8xI52xQQ")
 """Of struct tcp_info (linux/tcp.h), as `_Info` names it."""
-_INTERNET = (socket.AF_INET, socket.AF_INET6)
+INTERNET = (socket.AF_INET, socket.AF_INET6)
 _HUNG_UP = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+_PROBES = 3
 
 
 class _Info(NamedTuple):
@@ -65,12 +68,24 @@ def connections() -> list[Connection]:
     if sys.platform != "linux":
         return []
     found = []
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError), closing(_again(int(name))) as one:
-            if one.family in _INTERNET and one.type == socket.SOCK_STREAM:
-                far = one.getpeername()[1]  # one that listens has no other end
-                found.append(Connection(int(name), one.getsockname()[1], far))
+    for descriptor, one in own_sockets():
+        with suppress(OSError):  # one that listens has no other end
+            if one.family in INTERNET and one.type == socket.SOCK_STREAM:
+                far = one.getpeername()[1]
+                found.append(Connection(descriptor, one.getsockname()[1], far))
     return found
+
+
+def own_sockets() -> Iterator[tuple[int, socket.socket]]:
+    """Yields each socket of this process by its descriptor, and by a further one meanwhile."""
+    names: list[str] = []
+    with suppress(OSError):  # no descriptor is left to list the others by
+        names = os.listdir("/dev/fd")
+    for name in names:
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                with closing(_again(int(name))) as one:
+                    yield int(name), one
 
 
 def carried(descriptors: Iterable[int]) -> tuple[int, int]:
@@ -116,6 +131,38 @@ def silent_for(connection: socket.socket) -> float:
     return min(info.last_data_received, info.last_ack_received) / 1000
 
 
+def unheard_for(connection: socket.socket) -> float:
+    """Returns the seconds since the other end's process sent anything."""
+    info = _info(connection)
+    return 0.0 if info is None else info.last_data_received / 1000
+
+
+def stopped(seconds: float) -> str:
+    """Returns what is said of somebody who has been silent for so long."""
+    return f"stopped answering for {seconds:g} s"
+
+
+def ask_whether_alive(connection: socket.socket, every: int, unread: int) -> None:
+    """Lets the kernel ask a silent host whether it is there, and end the connection if it is not.
+
+    Args:
+        connection: of TCP; of any other kind nothing changes.
+        every: seconds of silence before it is asked, three times.
+        unread: seconds for which what was sent may stay unread.
+    """
+    options = {
+        "TCP_KEEPIDLE": every,
+        "TCP_KEEPINTVL": every,
+        "TCP_KEEPCNT": _PROBES,
+        "TCP_USER_TIMEOUT": 1000 * unread,
+    }
+    with suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in options.items():
+            if hasattr(socket, name):  # Linux has them all
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 def hung_up(connection: socket.socket) -> bool:
     """Whether a connection broke or the other end closed it; something may be left to be read."""
     poll = select.poll()
@@ -130,7 +177,7 @@ def cut(connection: socket.socket) -> None:
 
 
 def _info(connection: socket.socket) -> _Info | None:
-    if not hasattr(socket, "TCP_INFO") or connection.family not in _INTERNET:
+    if not hasattr(socket, "TCP_INFO") or connection.family not in INTERNET:
         return None
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from extensions.checks import check_seconds
 from extensions.errors import PeaError
-from extensions.transport.kernel import cut, hung_up, silent_for
+from extensions.transport.kernel import cut, hung_up, silent_for, stopped
 from extensions.transport.wire import RefusedError
 
 RETURN = 30.0
@@ -210,7 +210,7 @@ class Returning:
         silent = silent_for(connection)
         if silent > self._silence:
             cut(connection)
-            self._why.setdefault(rank, f"stopped answering for {self._silence:g} s")
+            self._why.setdefault(rank, stopped(self._silence))
         if silent > self._silence or hung_up(connection):
             self._break(rank, silent)
 

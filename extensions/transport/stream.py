@@ -11,17 +11,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from extensions.transport.kernel import cut, silent_for
+from extensions.transport.kernel import ask_whether_alive, cut, silent_for
 
 _CHUNK = 1 << 18
-_VANISHED = {
-    "TCP_KEEPIDLE": 3,
-    "TCP_KEEPINTVL": 3,
-    "TCP_KEEPCNT": 3,
-    "TCP_USER_TIMEOUT": 600_000,
-}
-"""Seconds of silence after which a host is asked whether it is there, and asked again; milliseconds
-for which one that is there may leave words unread."""
+_ASKED, _UNREAD = 3, 600
+"""Seconds of silence after which a host is asked whether it is there, and asked again; and for
+which one that is there may leave words unread."""
 VANISHED = 30.0
 """Seconds after which a host that answers nothing at all is lost."""
 _LOOK = 5.0
@@ -53,7 +48,7 @@ class Stream:
         return self._connection.fileno()
 
     def read(self, size: int, deadline: float | None = None) -> bytes:
-        """Returns so many bytes, or fewer if the other end closes before.
+        """Returns so many bytes.
 
         Memory grows with what has come, not with what was announced.
 
@@ -63,14 +58,14 @@ class Stream:
 
         Raises:
             TimeoutError: they did not come in time.
-            OSError: the connection broke.
+            OSError: the connection broke, or the other end closed it before.
         """
         found = bytearray()
         while len(found) < size:
             most = min(size - len(found), _CHUNK)
             data = self._attempt(lambda: self._connection.recv(most), select.POLLIN, deadline)  # noqa: B023
             if not data:
-                break
+                raise ConnectionResetError("the other end closed the connection")
             found += data
         return bytes(found)
 
@@ -171,7 +166,4 @@ def is_ready(connection: Stream | socket.socket, event: int, seconds: float | No
 def prepare(connection: socket.socket) -> None:
     """Small messages leave at once, and a vanished peer is noticed."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _VANISHED.items():
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    ask_whether_alive(connection, _ASKED, _UNREAD)

@@ -18,12 +18,12 @@ from crypten_ext.processes import launch, liveness
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.interruption import SIGNAL
 from crypten_ext.processes.launch import Parties, template_of
-from crypten_ext.processes.liveness import PARTY_LOST_STATUS, Watch, watch_parties
+from crypten_ext.processes.liveness import Watch, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
 from crypten_ext.transport.meeting import meeting_place
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.budget.file import update
-from extensions.runs.processes import Failure, Process
+from extensions.runs.processes import LOST_STATUS, Failure, Process
 from extensions.runs.processes.seats import federation_of
 from extensions.transport import Local
 from extensions.transport.board import Board, BoardLostError
@@ -312,7 +312,7 @@ def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
 
 # --- parties started by hand -------------------------------------------------------------------
 
-ENDINGS = (1, PARTY_LOST_STATUS)
+ENDINGS = (1, LOST_STATUS)
 """By the error, or by the watch that may not cut the connection in which the process is blocked."""
 
 
@@ -383,7 +383,7 @@ def test_a_party_stopped_on_its_host_ends_the_blocked_one(victim: int) -> None:
         processes[victim].send_signal(signal.SIGSTOP)
         line = last_line(processes[1 - victim])
     assert line == f"party {victim} stopped answering for 10 s"
-    assert processes[1 - victim].returncode == PARTY_LOST_STATUS
+    assert processes[1 - victim].returncode == LOST_STATUS
 
 
 @pytest.mark.long

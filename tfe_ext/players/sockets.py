@@ -3,20 +3,16 @@
 import ctypes
 import ipaddress
 import math
-import os
 import select
 import socket
-import stat
 import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_INTERNET = (socket.AF_INET, socket.AF_INET6)
-_PROBES = 3
-_LAST_RECEIVED, _TOLD = 52, 56
-"""Where Linux's `tcp_info` has the milliseconds since data last came, and where they end."""
+from extensions.transport.kernel import INTERNET, ask_whether_alive, cut, own_sockets, unheard_for
+
 _BIND_TO_DEVICE, _LOOPBACK = 25, b"lo"
 """Linux's SO_BINDTODEVICE, which every user may set once from Linux 5.7 on."""
 _LISTENS, _UNTIL_CLOSED, _INODE = "0A", ("01", "03", "08"), 9
@@ -33,12 +29,12 @@ def break_off(ends: Collection[tuple[str, int]]) -> None:
 
     A call under way fails at once, and so does one that waits for a new connection.
     """
-    for connection in _sockets():
-        with connection, suppress(OSError):
-            if connection.family in _INTERNET:
+    for _, connection in own_sockets():
+        with suppress(OSError):
+            if connection.family in INTERNET:
                 host, port, *_ = connection.getpeername()
                 if (_of_ipv4(host), port) in ends:
-                    connection.shutdown(socket.SHUT_RDWR)
+                    cut(connection)
 
 
 def end_if_silent(seconds: int) -> None:
@@ -47,19 +43,8 @@ def end_if_silent(seconds: int) -> None:
     The other end is its host's kernel, which answers for a process that is stopped or busy; a host
     that is gone, cut off, or has started anew does not. Call it again for later connections.
     """
-    pause = max(1, seconds // (_PROBES + 1))
-    options = {
-        "TCP_KEEPIDLE": pause,
-        "TCP_KEEPINTVL": pause,
-        "TCP_KEEPCNT": _PROBES,
-        "TCP_USER_TIMEOUT": 1000 * seconds,  # of what was sent and not acknowledged
-    }
-    for connection in _sockets():
-        with connection, suppress(OSError):  # of another kind
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, value in options.items():
-                if hasattr(socket, option):  # Linux has them all
-                    connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    for _, connection in own_sockets():
+        ask_whether_alive(connection, max(1, seconds // 4), seconds)
 
 
 def close_to_other_hosts(port: int) -> None:
@@ -170,31 +155,16 @@ def quiet_for() -> float:
 
     Infinite without any connection, and 0 where the kernel does not tell.
     """
-    if sys.platform != "linux":
-        return 0.0
     quiet = [math.inf]
-    for connection in _sockets():
-        with connection, suppress(OSError):
-            connection.getpeername()  # a socket that listens has none
-            told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOLD)
-            quiet.append(int.from_bytes(told[_LAST_RECEIVED:_TOLD], sys.byteorder) / 1000)
+    for _, connection in own_sockets():
+        with suppress(OSError):
+            if connection.family in INTERNET and connection.getpeername():  # one that listens: none
+                quiet.append(unheard_for(connection))
     return min(quiet)
 
 
 def _sockets_at(port: int) -> Iterator[socket.socket]:
     """Yields those sockets whose own end is this port of the internet's protocols."""
-    for one in _sockets():
-        with one:
-            if one.family in _INTERNET and one.getsockname()[1] == port:
-                yield one
-
-
-def _sockets() -> Iterator[socket.socket]:
-    """Yields the sockets of this process, each by a descriptor of its own."""
-    names: list[str] = []
-    with suppress(OSError):  # no descriptor is left to list the others by
-        names = os.listdir("/dev/fd")
-    for name in names:
-        with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                yield socket.socket(fileno=os.dup(int(name)))
+    for _, one in own_sockets():
+        if one.family in INTERNET and one.getsockname()[1] == port:
+            yield one

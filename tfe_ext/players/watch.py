@@ -11,10 +11,9 @@ import tensorflow as tf
 
 from extensions import printing
 from extensions.errors import PlayerLostError
-from extensions.runs.processes import end_with
+from extensions.runs.processes import LOST_STATUS, Silence, end_with
 from tfe_ext.players.status import Statuses
 
-LOST_STATUS = 70
 _INTERVAL = 1.0
 _FAILURES = 4
 _PATIENCE = 25.0
@@ -45,7 +44,8 @@ class Watch:
         self._statuses = statuses
         self._first = first
         self._break_off = break_off
-        self._failures = dict.fromkeys(first, 0)
+        self._failed = Silence[str]()
+        """In requests."""
         self._known = threading.Event()
         self._over = threading.Event()
         self._lost: PlayerLostError | None = None
@@ -75,7 +75,7 @@ class Watch:
             self._ask()
             if not self._known.is_set():
                 continue
-            self._break_off(self._silent())
+            self._break_off(self._failed.longest(_FAILURES))
             now = time.monotonic()
             since = {place: since.get(place, now) for place in _waiting_for_tensorflow()}
             if now - min(since.values(), default=now) > _PATIENCE and not self._over.is_set():
@@ -87,20 +87,16 @@ class Watch:
         """Returns whether some player did not answer this time."""
         with self._asking:
             answers = self._statuses.ask()
-            for name, answer in answers.items():
-                self._failures[name] = 0 if answer is not None else self._failures[name] + 1
+            self._failed.hear({name: answer is not None for name, answer in answers.items()}, 1)
             for name, answer in answers.items():
                 where = self._statuses.addresses[name]
                 if answer is not None and answer != self._first[name]:
                     self._conclude(name, f"at {where} was started anew, and has lost its shares")
-            silent = self._silent()
+            silent = self._failed.longest(_FAILURES)
             for name in silent:
                 where, all_are = self._statuses.addresses[name], len(silent) == len(answers)
                 self._conclude(name, f"no longer answers at {where}" + _NOBODY * all_are)
         return None in answers.values()
-
-    def _silent(self) -> list[str]:
-        return [name for name, failures in self._failures.items() if failures >= _FAILURES]
 
     def _conclude(self, name: str, reason: str) -> None:
         if self._lost is None:

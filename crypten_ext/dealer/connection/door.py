@@ -10,19 +10,17 @@ from dataclasses import dataclass
 
 from crypten_ext.dealer.connection.party import AGAIN, DEALING, LARGEST, missing_message
 from crypten_ext.masks.keystream import KEY_BYTES
+from extensions import transport
 from extensions.checks import waitable
 from extensions.errors import PartyLostError
 from extensions.transport import Local, Member, Mesh
-from extensions.transport.handshake import Admitted, Terms, answer
+from extensions.transport.handshake import Admitted, Terms
 from extensions.transport.hello import Claim
-from extensions.transport.lobby import Lobby
 from extensions.transport.post import Hear, Lose, Post
 from extensions.transport.returning import Returning
 from extensions.transport.stream import Stream
 from extensions.transport.wire import BUSY
 
-STAY = 10.0
-"""Seconds from the arrival of a visitor to its seat."""
 _ASKING = 0.05
 _SAYING = 5.0
 """Seconds after which the seated hear again who is missing, and so that the dealer is there."""
@@ -38,20 +36,17 @@ class _Seat:
     run: bytes
 
 
-class Door(Lobby[tuple[Admitted, bytes]]):
+class Door(transport.Door):
     """Where the parties of a federation get their seats, until the `with` block ends.
 
-    A guest is a party's connection and its run. The listener is closed in the end.
-
     Guarantees:
-        Those of `extensions.transport.lobby.Lobby`. Each visitor has `STAY` seconds and sends at
-        most some messages of bounded length. All seats are of one run, and of parties with the
-        dealer's software.
+        Those of `extensions.transport.Door`. Each visitor sends at most some messages of bounded
+        length. All seats are of one run, and of parties with the dealer's software.
     """
 
-    def __init__(self, listener: socket.socket, local: Local) -> None:
-        super().__init__(listener)
-        self._local, self._parties = local, len(local.federation.parties)
+    def __init__(self, local: Local, listener: socket.socket) -> None:
+        super().__init__(local, listener, [DEALING, AGAIN])
+        self._parties = len(local.federation.parties)
         self._seats: dict[int, _Seat] = {}
         self._returning: Returning | None = None
         self._told = 0.0
@@ -101,32 +96,24 @@ class Door(Lobby[tuple[Admitted, bytes]]):
             self._seats = {}
         return self.forget()
 
-    def receive(self, connection: socket.socket) -> tuple[Admitted, bytes]:
-        """Returns the connection of a party that proved who it is, and its run."""
-        runs: list[bytes] = []
+    def terms(self, member: Member, claim: Claim, seconds: float) -> Terms:
+        """Returns what is expected of a member: that it is a party of the run that is dealt for."""
+        purpose = claim.purpose if claim.purpose == AGAIN else DEALING
+        return Terms(purpose, claim.run, self._objection(member, claim))
 
-        def terms(member: Member, claim: Claim, _: float) -> Terms:
-            runs.append(claim.run)
-            purpose = claim.purpose if claim.purpose == AGAIN else DEALING
-            return Terms(purpose, claim.run, self._objection(member, claim))
-
-        admitted = answer(self._local, connection, terms, STAY)
-        return admitted, runs[0]
-
-    def settle(self, guest: tuple[Admitted, bytes]) -> None:
+    def settle(self, guest: Admitted) -> None:
         """Gives a seat, unless another visitor was faster, or this one has gone again."""
-        admitted, run = guest
-        rank = self._local.federation.rank_of(admitted.member)
+        rank = self._local.federation.rank_of(guest.member)
         assert rank is not None
-        if admitted.purpose == AGAIN:
+        if guest.purpose == AGAIN:
             if self._returning is None:
-                admitted.connection.close()
+                guest.connection.close()
             else:
-                self._returning.give(rank, admitted.connection)
+                self._returning.give(rank, guest.connection)
             return
-        seat = _Seat(admitted.connection, Stream(admitted.connection), os.urandom(KEY_BYTES), run)
+        seat = _Seat(guest.connection, Stream(guest.connection), os.urandom(KEY_BYTES), guest.run)
         self._dismiss_leavers()  # nobody may speak before the last seat is taken
-        if rank in self._seats or self._others(run) or seat.stream.is_readable():
+        if rank in self._seats or self._others(guest.run) or seat.stream.is_readable():
             seat.stream.close()
             return
         self._seats[rank] = seat
@@ -134,10 +121,6 @@ class Door(Lobby[tuple[Admitted, bytes]]):
             if len(self._seats) == self._parties:
                 self._returning = self._returning or Returning({})
             self._tell()
-
-    def close(self, guest: tuple[Admitted, bytes]) -> None:
-        """Closes a guest's connection."""
-        guest[0].connection.close()
 
     def _others(self, run: bytes) -> set[bytes]:
         """Returns what else parties have seats for: another run, or none."""

@@ -114,7 +114,7 @@ def _take(local: Local, run: bytes, seconds: float) -> tuple[Seat, list[int]]:
     connection = dial(local, _dealer_of(local), DEALING, run, seconds=seconds).connection
     try:
         deadline = time.monotonic() + _ATTEMPT
-        seat = Seat(local, run, connection, _read(connection, KEY_BYTES, deadline))
+        seat = Seat(local, run, connection, Stream(connection).read(KEY_BYTES, deadline))
         return seat, _missing(seat, deadline)
     except BaseException:
         connection.close()
@@ -139,15 +139,8 @@ def _wait_for(missing: list[int], seat: Seat, seconds: float, silence: float) ->
 
 def _missing(seat: Seat, deadline: float) -> list[int]:
     """Returns the ranks for which the dealer says that it waits."""
-    (ranks,) = _MISSING.unpack(_read(seat.connection, _MISSING.size, deadline))
+    (ranks,) = _MISSING.unpack(Stream(seat.connection).read(_MISSING.size, deadline))
     parties = len(seat.local.federation.parties)
     if ranks >> parties:
         raise MalformedError("sent a message out of turn")
     return [rank for rank in range(parties) if ranks >> rank & 1]
-
-
-def _read(connection: ssl.SSLSocket, size: int, deadline: float) -> bytes:
-    found = Stream(connection).read(size, deadline)
-    if len(found) < size:
-        raise ConnectionResetError("it closed its connection")
-    return found

@@ -6,9 +6,16 @@ sign of life to the launcher, and tells the other side to leave.
 """
 
 from extensions.runs.processes.call import Program, call
-from extensions.runs.processes.channel import Channel, Failure, end_with, open_channel, serve
+from extensions.runs.processes.channel import (
+    LOST_STATUS,
+    Channel,
+    Failure,
+    end_with,
+    open_channel,
+    serve,
+)
 from extensions.runs.processes.process import Process, describe_ending
-from extensions.runs.processes.silence import Silences
+from extensions.runs.processes.silence import Silence, Silences
 from extensions.runs.processes.starting import (
     Started,
     Template,
@@ -19,10 +26,12 @@ from extensions.runs.processes.starting import (
 )
 
 __all__ = [
+    "LOST_STATUS",
     "Channel",
     "Failure",
     "Process",
     "Program",
+    "Silence",
     "Silences",
     "Started",
     "Template",

@@ -23,6 +23,8 @@ from extensions.errors import PeaError
 from extensions.runs.processes.starting import ORPHANED
 
 BEAT_INTERVAL = 1.0
+LOST_STATUS = 70
+"""Exit status of a process whose main thread would wait for a lost one without end."""
 _LAST_SECONDS = 5.0
 _TRACE_LIMIT = 8000
 

@@ -31,6 +31,7 @@ from crypten_ext.processes.launch import Parties
 from extensions import __version__
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError
 from extensions.transport import Local, dial, hello, lobby
+from extensions.transport import door as transport_door
 from extensions.transport.end import HEADER
 from extensions.transport.hello import NO_RUN, MalformedError, Preamble
 from extensions.transport.returning import Returning
@@ -232,7 +233,7 @@ def test_of_two_that_prove_to_be_one_party_the_first_has_its_seat(tmp_path, monk
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as listener, hosted(listener, 2) as local:
         address = "{}:{}".format(*listener.getsockname())
-        one, opened = seat_at(address, 0, 2), Door(listener, local)
+        one, opened = seat_at(address, 0, 2), Door(local, listener)
 
         def come() -> socket.socket:
             dealer = one.federation.dealer
@@ -284,7 +285,7 @@ def test_a_dealer_that_stops_between_two_seats_is_named_and_not_the_party_that_i
     find = partial(seat_at, "{}:{}".format(*listener.getsockname()), 0, PARTIES)
     with (
         hosted(listener, PARTIES) as local,
-        Door(listener, local),
+        Door(local, listener),
         pytest.raises(DealerLostError, match=r"dealer said nothing for 0\.5 s\.$"),
     ):
         connect(find, NO_RUN, patience=PATIENCE, gathering=PATIENCE / 10, silence=0.5)
@@ -365,7 +366,7 @@ def test_the_oldest_leaves_where_there_are_too_many(dealer, monkeypatch):
 
 
 def test_a_visitor_may_not_stay(dealer, monkeypatch):
-    monkeypatch.setattr(door, "STAY", 0.05)
+    monkeypatch.setattr(transport_door, "ATTEMPT", 0.05)
     with dealer.stranger(dealer.preamble(0)[:-1]) as slow:
         assert slow.recv(1) == b""
 

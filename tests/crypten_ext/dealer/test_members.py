@@ -285,7 +285,7 @@ def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[An
     def answer() -> Any:
         place.places[2].settimeout(PATIENCE)
         connection, _ = place.places[2].accept()
-        return Door(place.places[2], dealer).receive(connection)
+        return Door(dealer, place.places[2]).receive(connection)
 
     return at_once(answer, visitor)
 
@@ -354,7 +354,7 @@ def test_who_is_no_party_gets_no_seat(tmp_path):
 
     def answer() -> Any:
         connection, _ = places[2].accept()
-        return Door(places[2], Local(own[2], federation)).receive(connection)
+        return Door(Local(own[2], federation), places[2]).receive(connection)
 
     lab = Local(own[1], federation)
     results = at_once(answer, lambda: visit(lab, RUN))

@@ -156,7 +156,7 @@ class Links:
     def _keep_for_use(self, link: socket.socket) -> None:
         """Keeps a client's link until a player wants to reach the client, and hands on then."""
         stream = Stream(link)
-        (port,) = _PORT.unpack(_read(stream, _PORT.size))
+        (port,) = _PORT.unpack(stream.read(_PORT.size))
         with self._client_at(port) as wanting:
             while not self._over.is_set():
                 try:
@@ -192,7 +192,7 @@ class Links:
                 link = dial(self._local, member, BACK, seconds=ATTEMPT).connection
                 with link, self._ending(link):
                     link.send(_PORT.pack(self._port))
-                    _read(Stream(link), len(_USED))
+                    Stream(link).read(len(_USED))
                     begin(self._reachable_by, member)
                     own = socket.create_connection((self._here, self._port), ATTEMPT)
                     self._join((own, link))
@@ -200,13 +200,6 @@ class Links:
             except ERRORS as error:
                 self._say(error)
                 self._over.wait(_AGAIN)
-
-
-def _read(link: Stream, size: int) -> bytes:
-    found = link.read(size)
-    if len(found) < size:
-        raise ConnectionResetError("a link was closed before it was used")
-    return found
 
 
 def _speaks(host: str, port: int) -> bool:

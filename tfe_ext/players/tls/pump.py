@@ -5,9 +5,12 @@ import socket
 import ssl
 from contextlib import suppress
 
+from extensions.transport.kernel import ask_whether_alive
+
 _AT_ONCE = 1 << 18
-_SILENCE = 20_000
-"""Milliseconds after which a host that acknowledges nothing is lost, as between players."""
+_ASKED, _SILENCE = 3, 20
+"""Seconds after which a silent host is asked whether it is there, and after which one that
+acknowledges nothing is lost, as between players."""
 _WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -21,8 +24,7 @@ def hand_on(one: socket.socket, other: socket.socket) -> None:
         for each in waiting:
             each.setblocking(False)
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE)
+            ask_whether_alive(each, _ASKED, _SILENCE)
         while True:
             moved = [_move(*ends, waiting) for ends in ((one, other), (other, one))]
             if None in moved:
