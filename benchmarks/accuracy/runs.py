@@ -101,7 +101,7 @@ def train(
     own = own_of(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
-    records, way = agreed(host, config, own, {})
+    records, way = agreed(host, config, own)
     own, records, whitening = whitened(host, config, own, records, pea.Keep(host))
     test_x = np.concatenate([part.test_x for part in parts])
     if whitening is not None:

@@ -79,7 +79,7 @@ def curve(config: TrainConfig, split: Split) -> list[float]:
     words = pea.public_start(config, records[0].features.shape[1])
     begun = State.begin(host, config, host.restore([words]))
     found = Curve(host, config, checked_records(split.test_x, split.test_y, config))
-    known = Records.agreed(host.exchange, records, {})
+    known = Records.agreed(host.exchange, records)
     pea.descend(Step.of(config, known), host, known, begun, Ledger(), found)
     return found.accuracies
 

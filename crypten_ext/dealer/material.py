@@ -26,7 +26,7 @@ from crypten_ext.masks.keystream import KEY_BYTES, derive_key
 from crypten_ext.world import exchange
 from extensions import durable
 from extensions.errors import ArgumentError, MaterialError
-from extensions.protocols.agreement import Subject, agree
+from extensions.protocols.agreement import Statement, Subject, agree
 
 from crypten import communicator
 
@@ -36,7 +36,7 @@ LENGTH = struct.Struct(">I")
 GENERATION = 0
 MADE_BY = "made by"
 """A setting of the run: a dealer's files hold corrections, those of the parties shares."""
-_MATERIAL = Subject("material", "valid at every party", "No file was used.")
+_MATERIAL = Subject("material", "valid at every party", "No file was used.", "file")
 _STATE_AT = len(MAGIC)
 _KEY_AT = _STATE_AT + len(FRESH)
 _HEADER_AT = _KEY_AT + KEY_BYTES
@@ -243,15 +243,17 @@ def check_matching(path: Path, settings: dict[str, Any]) -> Material:
     """
     world = communicator.get()
     material: Material | None = None
+    stated: Statement | None = None
     problem: ArgumentError | MaterialError | None = None
     try:
         material = Material(path)
         material.header.check(world.get_rank(), settings)
         _check_parties(material, world.get_world_size())
+        stated = Statement(run={"material": f"of run {material.header.run}"})
     except (ArgumentError, MaterialError) as error:
         problem = error
     try:
-        _compare(material, problem)
+        agree(exchange, [()], stated, problem, _MATERIAL)
     except (ArgumentError, MaterialError):
         if material is not None:
             material.finish()
@@ -264,16 +266,3 @@ def _check_parties(material: Material, parties: int) -> None:
     prepared = material.header.parties
     if prepared != parties:
         raise unfit(f"prepared for {prepared} parties", f"prepared for {parties} parties")
-
-
-def _compare(material: Material | None, problem: ArgumentError | MaterialError | None) -> None:
-    run = bytes(16) if material is None else bytes.fromhex(material.header.run)
-    halves = [int.from_bytes(half, "big", signed=True) for half in (run[:8], run[8:])]
-    everybody = agree(exchange, [halves], {}, problem, _MATERIAL)
-    odd = [rank for rank, row in enumerate(everybody) if row != everybody[0]]
-    if odd:
-        raise unfit(
-            f"of another run at party {odd[0]} than at party 0",
-            "of one run of `pea prepare` at every party",
-            "No file was used.",
-        )

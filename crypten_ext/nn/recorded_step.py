@@ -19,7 +19,7 @@ from extensions.errors import ArgumentError, GradientError
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.privacy.ledger import GO_ON
-from extensions.protocols.agreement import agree
+from extensions.protocols.agreement import Statement, agree
 from extensions.protocols.dpsgd import Sums, added, clipped_sums
 from extensions.protocols.drift import check_start, with_largest_rate, within_initial_bound
 from extensions.protocols.optimizer import TOTAL, Mean
@@ -201,7 +201,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
                     "ledger goes on from load_state_dict()."
                 )
             return
-        shapes = {name: list(p.size()) for name, p in parameters.items()}
+        shapes = {name: str([*p.size()]) for name, p in parameters.items()}
         statement = {
             **stated(self._settings),
             "optimizer": type(self).__name__,
@@ -211,7 +211,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
             **{f"trained: {name}": name in trained for name in shapes},
             **versions(SOFTWARE),
         }
-        agree(exchange, [()], statement)
+        agree(exchange, [()], Statement(run=statement))
         self._compared = trained
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from crypten_ext.processes.joining import joined_by_tls
 from crypten_ext.transport.group import current
 from crypten_ext.transport.meeting import session
 from extensions.errors import ArgumentError, PartyLostError
-from extensions.runs.manifest import Manifest
+from extensions.protocols.agreement import Statement
 from extensions.transport import Local
 
 import crypten
@@ -45,7 +45,7 @@ def met(local: Local, seconds: float) -> Iterator[None]:
         RefusedError: another host and this one refused each other.
     """
     version = extensions.__version__
-    manifest = Manifest(run={"parties": 2, "what": "pencil", "pea-mpl": version}, start={})
+    manifest = Statement(run={"parties": 2, "what": "pencil", "pea-mpl": version})
     crypten_ext.enable()  # before both meet: keys are agreed on in the same order in every turn
     last = session()
     over = None if last is None else last.run

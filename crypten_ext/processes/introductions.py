@@ -11,8 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.protocols.agreement import check_equal
-from extensions.runs.manifest import Manifest
+from extensions.protocols.agreement import Statement, check_equal
 
 _SAID, _HEARD = "present/", "heard/"
 _ASKING = 0.1
@@ -20,7 +19,7 @@ _STRAGGLERS = 2.0
 _GOODBYE = 5.0
 
 
-def introduce(store: Any, rank: int, manifest: Manifest, deadline: float) -> list[int]:
+def introduce(store: Any, rank: int, manifest: Statement, deadline: float) -> list[int]:
     """Returns who has not come in time: nobody, once all parties are present and state the same.
 
     Args:
@@ -34,10 +33,10 @@ def introduce(store: Any, rank: int, manifest: Manifest, deadline: float) -> lis
             store leaves last, so that all learn of it.
     """
     store.set(f"{_SAID}{rank}", manifest.to_bytes().decode())
-    heard: dict[int, Manifest] = {}
+    heard: dict[int, Statement] = {}
     try:
         missing = _hear(store, heard, manifest, deadline)
-        check_equal({one: heard[one].everything for one in sorted(heard)})
+        check_equal(heard)
     except ArgumentError:
         store.set(f"{_HEARD}{rank}", "")
         _wait_for_all(store, heard)
@@ -45,7 +44,7 @@ def introduce(store: Any, rank: int, manifest: Manifest, deadline: float) -> lis
     return missing
 
 
-def _hear(store: Any, heard: dict[int, Manifest], own: Manifest, deadline: float) -> list[int]:
+def _hear(store: Any, heard: dict[int, Statement], own: Statement, deadline: float) -> list[int]:
     """Hears the parties; returns those that have not come in time.
 
     Where parties do not even agree on their number, those that some expect and others do not have
@@ -60,7 +59,7 @@ def _hear(store: Any, heard: dict[int, Manifest], own: Manifest, deadline: float
         came = [one for one in missing if store.check([f"{_SAID}{one}"])]
         for one in came:
             try:
-                heard[one] = Manifest.from_bytes(store.get(f"{_SAID}{one}"), one)
+                heard[one] = Statement.from_bytes(store.get(f"{_SAID}{one}"), one)
             except ArgumentError as error:
                 heard[one] = own
                 unreadable.append(error)
@@ -72,7 +71,7 @@ def _hear(store: Any, heard: dict[int, Manifest], own: Manifest, deadline: float
             time.sleep(_ASKING)
 
 
-def parties_of(manifest: Manifest) -> int:
+def parties_of(manifest: Statement) -> int:
     """Returns the number of parties that a manifest states."""
     stated = manifest.run.get("parties")
     return stated if isinstance(stated, int) else 0

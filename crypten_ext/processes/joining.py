@@ -21,7 +21,7 @@ from crypten_ext.processes.liveness import SILENCE, Watch
 from crypten_ext.transport.meeting import meeting_place
 from extensions.checks import waitable
 from extensions.errors import ArgumentError, PartyLostError, PeaError
-from extensions.runs.manifest import Manifest
+from extensions.protocols.agreement import Statement
 from extensions.runs.options import Meeting
 from extensions.transport import Local
 from extensions.transport.board import BoardLostError
@@ -34,7 +34,7 @@ TLS_SILENCE = 1.5 * RETURN
 """Seconds without a status after which a party is lost that may lose its connection and be back."""
 
 
-def together(meeting: Meeting, manifest: Manifest) -> AbstractContextManager[None]:
+def together(meeting: Meeting, manifest: Statement) -> AbstractContextManager[None]:
     """Returns a block in which CrypTen is initialised: `joined_by_tls` or `joined`.
 
     Raises:
@@ -57,7 +57,7 @@ def together(meeting: Meeting, manifest: Manifest) -> AbstractContextManager[Non
 
 @contextmanager
 def joined(
-    rendezvous: str, rank: int, manifest: Manifest, seconds: float, *, silence: float = SILENCE
+    rendezvous: str, rank: int, manifest: Statement, seconds: float, *, silence: float = SILENCE
 ) -> Iterator[None]:
     """CrypTen is initialised, and the parties watch each other until the block ends.
 
@@ -87,7 +87,7 @@ def joined(
 @contextmanager
 def joined_by_tls(
     local: Local,
-    manifest: Manifest,
+    manifest: Statement,
     seconds: float,
     *,
     silence: float = TLS_SILENCE,
@@ -152,7 +152,7 @@ def _absent(
     return PartyLostError(missing[0], reason)
 
 
-def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Store:
+def _meet(rendezvous: str, rank: int, manifest: Statement, seconds: float) -> Store:
     """Returns the store at which all parties are present, and state one manifest."""
     deadline = time.monotonic() + seconds
     parties = parties_of(manifest)

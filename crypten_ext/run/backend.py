@@ -17,6 +17,7 @@ from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
+from extensions.protocols.agreement import Statement
 from extensions.protocols.host import Pace, StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
@@ -26,7 +27,7 @@ from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
-from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
+from extensions.runs.manifest import manifest_of, of_tuples, settings_of
 from extensions.runs.model.backends import Computing
 from extensions.runs.model.together import PartyFiles, Request
 from extensions.runs.options import Meeting, RunOptions, Transport
@@ -205,7 +206,7 @@ def train_task(
     return train_here(TrainConfig(**config), records, context.emit, options)
 
 
-def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Manifest:
+def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Statement:
     from crypten_ext.world import SOFTWARE
 
     return manifest_of(config, options, read_party_file(records).public, SOFTWARE)

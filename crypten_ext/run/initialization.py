@@ -12,6 +12,7 @@ from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu, sigmoid
 from extensions.network.chain import Network
+from extensions.protocols.agreement import Statement
 from extensions.protocols.host import pairs as in_pairs
 from extensions.protocols.initialization import (
     Strategy,
@@ -73,9 +74,9 @@ def initialize(
         own = _encoded(ring, pairs, local, records)
     except ArgumentError as error:
         problem = error
-    settings = {"strategy": strategy, "weighting": weighting, "frac_bits": ring.frac_bits}
+    chosen = {"strategy": strategy, "weighting": weighting, "frac_bits": ring.frac_bits}
     announced = [Public(records=max(records, 0))]
-    everybody = exchange_public(exchange, announced, settings, problem)
+    everybody = exchange_public(exchange, announced, Statement(run=chosen), problem)
     assert own is not None
     started = initialize_shares(
         ring,

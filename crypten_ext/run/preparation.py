@@ -21,9 +21,10 @@ from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
 from extensions.errors import PeaError
 from extensions.owners.data import Split, in_memory
+from extensions.protocols.agreement import Statement
 from extensions.public import Public
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest import Manifest, of_tuples, settings_of
+from extensions.runs.manifest import of_tuples, settings_of
 from extensions.runs.options import Meeting
 
 import crypten
@@ -82,7 +83,7 @@ def prepare_together(
     requests, settings = _wanted(config, sizes)
     if meeting is not None:
         said = {**settings, "parties": config.parties, "tuples": digest_of(requests)}
-        with together(meeting, Manifest(run=said, start={})):
+        with together(meeting, Statement(run=said)):
             enable()
             make(own[0], requests, settings, lambda done: progress(done, len(requests)))
             crypten.uninit()

@@ -86,12 +86,7 @@ def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> 
 class Place:
     """Where the parties of a federation meet, as one of them sees it.
 
-    Attributes:
-        local: this party.
-        door: where others come in.
-        board: by which they tell each other how they are.
-        deadline: by the monotonic clock, until which all must have come.
-        back: seconds in which a connection that broke is there again.
+    All must have come before `deadline`, and within `back` seconds after their connection broke.
     """
 
     local: Local
@@ -107,12 +102,7 @@ class Place:
 
     @contextmanager
     def connected(self) -> Iterator[Mesh]:
-        """CrypTen's next initialisation takes the mesh that is yielded; it ends with the block.
-
-        Raises:
-            RefusedError: of `connect`.
-            PartyLostError: likewise.
-        """
+        """Yields what CrypTen's next initialisation takes, and who breaks off comes back to."""
         run, left = self.run, max(0.0, self.deadline - time.monotonic())
         mesh = connect(self.local, self.door, run, left, back=self.back)
         begin(mesh, Session(self.local, run, self.board))
@@ -124,12 +114,7 @@ class Place:
 
 @contextmanager
 def meeting_place(local: Local, seconds: float, back: float = RETURN) -> Iterator[Place]:
-    """Yields where a party meets the others; its port is closed when the block ends.
-
-    Args:
-        local: this party.
-        seconds: in which all must have come, party 0, which keeps the board, before the others.
-        back: in which a connection that broke is there again.
+    """Yields where a party meets the others, once party 0, which keeps the board, is there.
 
     Raises:
         ArgumentError: the host is no party, or the port is taken.

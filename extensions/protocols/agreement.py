@@ -5,12 +5,13 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+import extensions
 from extensions.errors import ArgumentError, PeaError
 
 Words = Sequence[int]
@@ -20,11 +21,74 @@ Exchange = Callable[[Sequence[Words]], Sequence[Words]]
 All give equally many words of 64 bits; one round.
 """
 
+Value = str | int | float | bool | None
+
+_MAGIC = b"pea manifest 1\n"
+_LARGEST = 16 << 20
 _DIGEST_BYTES = 7
 _NAMED = 12
 """Settings that an error names beside the first that differs."""
 _SHOWN = 120
 """Characters that it shows of a value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """All that parties must have alike, as one of them states it: values by name, in one encoding.
+
+    Attributes:
+        run: what is equal whenever a run goes on.
+        start: what is equal in one start or continuation.
+    """
+
+    run: Mapping[str, Value] = field(default_factory=dict)
+    start: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is stated of the run, in hexadecimal digits: what it is known by."""
+        return hashlib.sha256(_MAGIC + canonical(self.run)).hexdigest()
+
+    @property
+    def everything(self) -> dict[str, Value]:
+        """All values by name."""
+        return {**self.run, **self.start}
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What reports and models keep: the digest, and what is stated of the run."""
+        return {"digest": self.digest, "run": dict(self.run)}
+
+    def to_bytes(self) -> bytes:
+        """Returns what another party reads."""
+        return _MAGIC + canonical({"run": self.run, "start": self.start})
+
+    @classmethod
+    def from_bytes(cls, message: bytes, rank: int) -> "Statement":
+        """Returns what `to_bytes` has written at this party.
+
+        Raises:
+            ArgumentError: it is no statement of this version.
+        """
+        try:
+            if not message.startswith(_MAGIC) or len(message) > _LARGEST:
+                raise ValueError("no statement")
+            said = json.loads(message[len(_MAGIC) :])
+            return cls(run=_checked(said["run"]), start=_checked(said["start"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            version, advice = extensions.__version__, "Install the same version at every party."
+            given, allowed = f"unreadable at party {rank}", f"one of pea-mpl {version}"
+            raise ArgumentError("manifest", given, allowed, advice) from None
+
+
+def _checked(values: Any) -> dict[str, Value]:
+    if not all(value is None or isinstance(value, str | int | float) for value in values.values()):
+        raise ValueError("no statement")
+    return dict(values)
+
+
+NOTHING = Statement()
+"""What parties state that have nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +99,13 @@ class Subject:
         name: of the argument.
         allowed: what every party must have of it.
         spared: what has not happened yet.
+        code: of the error where their statements differ.
     """
 
     name: str
     allowed: str
     spared: str
+    code: str = ""
 
     def check(self, refusing: Sequence[object]) -> None:
         """Checks that no party refuses.
@@ -72,8 +138,8 @@ def canonical(statement: object) -> bytes:
     ).encode()
 
 
-def comparable(settings: Mapping[str, Any]) -> dict[str, float | str | None]:
-    """Returns settings that may be out of range as values that JSON can hold.
+def comparable(settings: Mapping[str, Any]) -> Statement:
+    """Returns a statement of settings that may be out of range.
 
     What is no finite number goes as text, so that a party that refuses it can tell the others.
     """
@@ -83,7 +149,7 @@ def comparable(settings: Mapping[str, Any]) -> dict[str, float | str | None]:
             return float(value)
         return None if value is None else str(value)
 
-    return {name: own(value) for name, value in settings.items()}
+    return Statement(run={name: own(value) for name, value in settings.items()})
 
 
 def _plain(value: Any) -> Any:
@@ -99,7 +165,7 @@ def _plain(value: Any) -> Any:
 def agree(
     exchange: Exchange,
     facts: Sequence[Words],
-    settings: Mapping[str, Any],
+    statement: Statement | None = NOTHING,
     problem: PeaError | None = None,
     subject: Subject = RECORDS,
 ) -> list[list[int]]:
@@ -108,42 +174,39 @@ def agree(
     Args:
         exchange: how parties hear of each other.
         facts: public integers of each party of this program, equally many.
-        settings: values that JSON can hold, and that must be equal everywhere.
+        statement: that must be equal everywhere; None: a problem keeps this program from one.
         problem: why this program must refuse, if it must.
         subject: what it is about.
 
     Cost:
-        One round of two words and the facts; only where settings differ two more.
+        One round of two words and the facts; only where statements differ two more.
 
     Raises:
-        ArgumentError: everywhere, all settings that differ; a problem may come of that.
+        ArgumentError: everywhere, all that differs in statements; a problem may come of that.
         PeaError: `problem`, where there is one.
         ArgumentError: elsewhere, who has one.
     """
-    text = canonical(settings)
-    digest = int.from_bytes(hashlib.sha256(text).digest()[:_DIGEST_BYTES], "big")
+    text = b"" if statement is None else statement.to_bytes()
+    digest = int.from_bytes(hashlib.sha256(text).digest()[:_DIGEST_BYTES], "big") if text else 0
     everybody = exchange([[int(problem is not None), digest, *own] for own in facts])
-    if len({row[1] for row in everybody}) > 1:
-        texts = exchange_bytes(exchange, [text] * len(facts))
-        check_equal([json.loads(each) for each in texts])
+    if len({row[1] for row in everybody} - {0}) > 1:
+        texts = enumerate(exchange_bytes(exchange, [text] * len(facts)))
+        said = {rank: Statement.from_bytes(each, rank) for rank, each in texts if each}
+        check_equal(said, subject.code)
     if problem is not None:
         raise problem
     subject.check([row[0] for row in everybody])
     return [list(row[2:]) for row in everybody]
 
 
-def check_equal(settings: Sequence[Mapping[str, Any]] | Mapping[int, Mapping[str, Any]]) -> None:
-    """Checks that all parties have equal settings.
-
-    Args:
-        settings: of all parties, by rank; or of some, by their ranks.
+def check_equal(statements: Mapping[int, Statement], code: str = "") -> None:
+    """Checks that some or all parties, by rank, state the same.
 
     Raises:
-        ArgumentError: every setting that differs, those that all have before those that some lack,
-            with whose has which value.
+        ArgumentError: every name whose value differs, those that all have before those that some
+            lack, with whose has which value.
     """
-    if not isinstance(settings, Mapping):
-        settings = dict(enumerate(settings))
+    settings = {rank: statements[rank].everything for rank in sorted(statements)}
     names = {name for own in settings.values() for name in own}
     by_all = set.intersection(*({*own} for own in settings.values()))
     ordered = [*sorted(by_all), *sorted(names - by_all)]
@@ -155,7 +218,7 @@ def check_equal(settings: Sequence[Mapping[str, Any]] | Mapping[int, Mapping[str
     if len(more) > _NAMED:
         further.append(f"and {len(more) - _NAMED} others")
     advice = f"Nor are equal: {'; '.join(further)}." if further else ""
-    raise ArgumentError(name, said, "equal at every party", advice)
+    raise ArgumentError(name, said, "equal at every party", advice, code=code)
 
 
 class _Said(str):

@@ -184,7 +184,7 @@ def start(host: Host, config: Training, own: Own, records: Records) -> tuple[Par
         return model, ledger
     strategy = config.strategy
     learnt = _learnt(host, own, records)  # 4.1
-    tried = Records.agreed(host.exchange, own.held_out, {})
+    tried = Records.agreed(host.exchange, own.held_out)
     if strategy != "local-average" and not sum(tried.sizes):
         allowed = "'local-average', or a public start, without held-out records"
         raise ArgumentError("init", strategy, allowed, code="choice")
@@ -294,5 +294,5 @@ def _learnt(host: Host, own: Own, records: Records) -> list[Arrays]:
     except ArgumentError as error:
         problem = error
     sizes = [Public(records=records.sizes[rank]) for rank in host.ranks]
-    exchange_public(host.exchange, sizes, {}, problem)
+    exchange_public(host.exchange, sizes, problem=problem)
     return local

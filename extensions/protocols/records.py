@@ -1,12 +1,11 @@
 """Owners' records, of which all parties know what is public before anything is shared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
-from extensions.protocols.agreement import Exchange, agree
+from extensions.protocols.agreement import NOTHING, Exchange, Statement, agree
 from extensions.protocols.host import pieces_of
 from extensions.protocols.settings import Training
 from extensions.public import SIZES, Public
@@ -36,7 +35,7 @@ class Records:
         cls,
         exchange: Exchange,
         own: Sequence[OwnRecords],
-        settings: Mapping[str, Any],
+        statement: Statement = NOTHING,
         problem: ArgumentError | None = None,
     ) -> "Records":
         """Returns the records of a program's owners with the sizes of all parties'; one round.
@@ -47,7 +46,7 @@ class Records:
             Public(records=len(each), features=each.features.shape[1], classes=each.labels.shape[1])
             for each in own
         ]
-        everybody = exchange_public(exchange, public or [Public()], settings, problem)
+        everybody = exchange_public(exchange, public or [Public()], statement, problem)
         sizes = tuple(each.records for each in everybody)
         return cls(own, sizes, max(each.features for each in everybody))
 
@@ -90,22 +89,22 @@ def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:
 def exchange_public(
     exchange: Exchange,
     own: Sequence[Public],
-    settings: Mapping[str, Any],
-    problem: ArgumentError | None,
+    statement: Statement = NOTHING,
+    problem: ArgumentError | None = None,
 ) -> list[Public]:
     """Returns what is public of every party's records, by rank, or fails in every party; one round.
 
     Args:
         exchange: how parties hear of each other.
         own: of each party of this program.
-        settings: that must be equal everywhere.
+        statement: that must be equal everywhere.
         problem: what is wrong with this program's records, if anything.
 
     Raises:
         ArgumentError: of `agree`, or features or targets of different widths or shapes.
     """
     words = [[getattr(each, name) for name in SIZES] for each in own]
-    rows = agree(exchange, words, settings, problem)
+    rows = agree(exchange, words, statement, problem)
     everybody = [Public(*row) for row in rows]
     shapes = {each.shape for each in everybody if each.records}
     if len(shapes) > 1 and any(len(shape) > 1 for shape in shapes):

@@ -11,6 +11,7 @@ from extensions.errors import PeaError
 from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.protocols import pea
+from extensions.protocols.agreement import Statement
 from extensions.protocols.host import (
     Carried,
     Host,
@@ -30,7 +31,6 @@ from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import AllCheckpoints, PartyCheckpoints, claim_opening
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.seconds import run_of
-from extensions.runs.manifest import Manifest
 from extensions.runs.report import as_json
 
 Progress = Callable[[dict[str, Any]], None]
@@ -57,18 +57,16 @@ class Following(pea.Keep):
 
     Attributes:
         manifest: of the run.
-        facts: what all parties compare of it.
         entry: name of the run in the ledgers of its owners; empty if it cannot go on.
         budget: the run in these ledgers.
         sizes: number of records of each party, of persons where these may have several.
     """
 
     def __init__(
-        self, host: Host, config: TrainConfig, manifest: Manifest, progress: Progress
+        self, host: Host, config: TrainConfig, manifest: Statement, progress: Progress
     ) -> None:
         super().__init__(host)
         self.manifest = manifest
-        self.facts = manifest.everything
         self.entry = secrets.token_hex(5)
         self.budget = Reservations()
         self.sizes: Sequence[int] = ()
@@ -189,7 +187,7 @@ class Rehearsing(Following):
         steps: how many are made.
     """
 
-    def __init__(self, host: Host, config: TrainConfig, manifest: Manifest, steps: int) -> None:
+    def __init__(self, host: Host, config: TrainConfig, manifest: Statement, steps: int) -> None:
         super().__init__(host, config, manifest, lambda event: None)
         self._rehearsed = min(steps, config.steps)
 
@@ -213,7 +211,7 @@ class Keeping(Following):
         self,
         host: Host,
         config: TrainConfig,
-        manifest: Manifest,
+        manifest: Statement,
         progress: Progress,
         parties: Sequence[PartyCheckpoints],
     ) -> None:

@@ -123,7 +123,7 @@ def descend(
     host = ClearHost(
         config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins
     )
-    own = Records.agreed(host.exchange, records, {})
+    own = Records.agreed(host.exchange, records)
     begun = State.begin(host, config, parameters)
     step = Step.of(config, own)
     return pea.descend(step, host, own, begun, Ledger(), pea.Keep(host))

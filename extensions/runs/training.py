@@ -15,7 +15,7 @@ from extensions.network.models.start_file import OWES
 from extensions.network.passes import Parameters
 from extensions.owners.data import Recipe, Split
 from extensions.protocols import pea
-from extensions.protocols.agreement import Exchange, check_equal, common_name
+from extensions.protocols.agreement import Exchange, Statement, check_equal, common_name
 from extensions.protocols.host import Host, pairs
 from extensions.protocols.records import Records
 from extensions.protocols.sums.ways import agreed
@@ -26,7 +26,7 @@ from extensions.runs.budget.planned import entries_of
 from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
-from extensions.runs.manifest import Manifest, manifest_of
+from extensions.runs.manifest import manifest_of
 from extensions.runs.model import (
     Header,
     Here,
@@ -148,7 +148,7 @@ def settled(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig
 
 def stated_by(
     host: Host, config: TrainConfig, parts: Sequence[Public], options: RunOptions
-) -> Manifest:
+) -> Statement:
     """Returns the manifest of a run, as the parties of this program state it.
 
     Args:
@@ -164,7 +164,7 @@ def stated_by(
         rank: manifest_of(config, options, part, host.software)
         for rank, part in zip(host.ranks, parts, strict=True)
     }
-    check_equal({rank: manifest.everything for rank, manifest in stated.items()})
+    check_equal(stated)
     return next(iter(stated.values()))
 
 
@@ -187,7 +187,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
     manifest = stated_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    agreed(host, config, own, manifest.everything)
+    agreed(host, config, own, manifest)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
@@ -227,7 +227,7 @@ def _run(
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    records, way = agreed(host, config, own, keep.facts)
+    records, way = agreed(host, config, own, keep.manifest)
     begun = keep.resume()
     keep.foretell(records, sum(map(len, own.held_out)), way.step)
     own, records, whitening = whitened(host, config, own, records, keep)
@@ -235,7 +235,7 @@ def _run(
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = keep.traffic()
-    held_out = Records.agreed(host.exchange, own.held_out, {})
+    held_out = Records.agreed(host.exchange, own.held_out)
     outputs = Outputs(host, config, held_out)
     held_out_epsilon = outputs.epsilon
     words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)

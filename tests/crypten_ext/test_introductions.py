@@ -11,7 +11,7 @@ from torch.distributed import HashStore
 from crypten_ext.processes import introductions
 from crypten_ext.processes.introductions import introduce
 from extensions.errors import ArgumentError
-from extensions.runs.manifest import Manifest
+from extensions.protocols.agreement import Statement
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import fields_of, refused
 
@@ -24,7 +24,7 @@ def meet(runs: Mapping[int, dict[str, Any] | None], seconds: float = PATIENCE) -
 
     def attempt(rank: int) -> list[int] | str:
         try:
-            manifest = Manifest(run=runs[rank] or {}, start={})
+            manifest = Statement(run=runs[rank] or {})
             return introduce(store, rank, manifest, time.monotonic() + seconds)
         except ArgumentError as error:
             return fields_of(error)
@@ -80,8 +80,8 @@ def test_a_party_that_states_nothing_is_named(monkeypatch):
 def test_who_keeps_the_store_leaves_last():
     """Party 0 waits until party 1 has heard."""
     store = HashStore()
-    store.set("present/1", Manifest(run={"parties": 2, "lr": 2.0}, start={}).to_bytes().decode())
-    own = Manifest(run={"parties": 2, "lr": 1.0}, start={})
+    store.set("present/1", Statement(run={"parties": 2, "lr": 2.0}).to_bytes().decode())
+    own = Statement(run={"parties": 2, "lr": 1.0})
     with ThreadPoolExecutor(1) as pool:
         told = pool.submit(introduce, store, 0, own, time.monotonic() + PATIENCE)
         wait_until(lambda: store.check(["heard/0"]), "what party 0 has heard")
@@ -96,4 +96,4 @@ def test_who_waits_for_the_others_does_not_wait_for_ever(monkeypatch):
     store = HashStore()
     store.set("present/1", "")
     with refused("manifest", "value", "unreadable at party 1"):
-        introduce(store, 0, Manifest(run={"parties": 2}, start={}), time.monotonic() + PATIENCE)
+        introduce(store, 0, Statement(run={"parties": 2}), time.monotonic() + PATIENCE)

@@ -15,10 +15,10 @@ from extensions.owners.data import read_party_file
 from extensions.owners.schema.columns import Category, Number
 from extensions.owners.schema.schema import read_schema
 from extensions.privacy.accounting import Ledger
+from extensions.protocols.agreement import Statement
 from extensions.runs.budget import Cap
 from extensions.runs.budget import read as read_account
 from extensions.runs.checkpoints import files, folder, marks
-from extensions.runs.manifest.manifest import Manifest
 from extensions.runs.model import read_opened
 from extensions.runs.model.shares import read_shares
 from extensions.transport.federation import Federation
@@ -176,7 +176,7 @@ def test_phases_of_a_ledger():
 
 def test_a_manifest():
     content = (FORMATS / "manifest").read_bytes()
-    found = Manifest.from_bytes(content, rank=1)
+    found = Statement.from_bytes(content, rank=1)
     assert found.to_bytes() == content
     assert found.digest == "c993518512fe87ba767a1736890d4954754e439c04fd8a46c186085813b6e3c2"
     assert (found.run["class_weights 3"], found.run["class 0"]) == (0.25, "low")

@@ -162,7 +162,7 @@ def trajectory(
     """
     begun = State.begin(host, config, share_public(host, start))
     keep = Opened(host, steps)
-    known = Records.agreed(host.exchange, records, {})
+    known = Records.agreed(host.exchange, records)
     pea.descend(Step.of(config, known), host, known, begun, Ledger(), keep)
     return keep.models
 

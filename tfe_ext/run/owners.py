@@ -9,7 +9,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.agreement import check_equal
+from extensions.protocols.agreement import Statement, check_equal
 from extensions.protocols.host import Arrays
 from extensions.public import Public
 from extensions.runs.budget import Reservations
@@ -40,12 +40,11 @@ class FarOwners:
         """
         said = ask_all(self._owners, "state")
         public = [Public(**each["outline"]) for each in said]
-        check_equal(
-            [
-                {**listed(each["settings"]), **listed(own.recipe), "columns": own.features}
-                for each, own in zip(said, public, strict=True)
-            ]
-        )
+        facts = [
+            {**listed(each["settings"]), **listed(own.recipe), "columns": own.features}
+            for each, own in zip(said, public, strict=True)
+        ]
+        check_equal({rank: Statement(run=each) for rank, each in enumerate(facts)})
         return said[0]["settings"], public
 
     def shelves(self) -> Shelves:

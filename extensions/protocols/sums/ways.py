@@ -1,9 +1,8 @@
 """From the settings of a run to the way in which it learns."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
+from extensions.protocols.agreement import NOTHING, Statement
 from extensions.protocols.host import Host
 from extensions.protocols.pea import Own, Way, descend
 from extensions.protocols.records import Records
@@ -13,14 +12,16 @@ from extensions.protocols.sums.open_steps import descend_openly
 from extensions.protocols.sums.statistics import check_statistics, fit
 
 
-def agreed(host: Host, config: Training, own: Own, facts: Mapping[str, Any]) -> tuple[Records, Way]:
+def agreed(
+    host: Host, config: Training, own: Own, statement: Statement = NOTHING
+) -> tuple[Records, Way]:
     """Returns the records, once all parties have such that fit, and how the run learns of them.
 
     Args:
         host: whose parties own the records.
         config: equal at all parties.
         own: of this program's owners.
-        facts: everything public of the run that must be equal at all parties.
+        statement: of everything public of the run.
 
     Cost:
         One round.
@@ -28,7 +29,7 @@ def agreed(host: Host, config: Training, own: Own, facts: Mapping[str, Any]) -> 
     Raises:
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
-    records = Records.agreed(host.exchange, own.train, facts, own.problem)
+    records = Records.agreed(host.exchange, own.train, statement, own.problem)
     return records, way_of(config, records)
 
 

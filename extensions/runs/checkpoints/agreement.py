@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.protocols.agreement import Subject, check_equal
+from extensions.protocols.agreement import Statement, Subject, check_equal
 
 CHECKPOINT = Subject("checkpoint", "accepted by every party", "Nothing was shared.")
 
@@ -88,7 +88,7 @@ def settle(offers: Sequence[Offer]) -> Agreed:
     given = [rank for rank, offer in enumerate(offers) if offer.resume]
     if len(given) not in (0, len(offers)):
         raise ArgumentError("resume", f"given at parties {given} only", "the same at all parties")
-    check_equal([offer.settings for offer in offers])
+    check_equal({rank: Statement(run=offer.settings) for rank, offer in enumerate(offers)})
     for rank, offer in enumerate(offers):
         if offer.run != first.run:
             raise ArgumentError(

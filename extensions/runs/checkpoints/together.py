@@ -9,7 +9,14 @@ import numpy.typing as npt
 
 from extensions.errors import PeaError
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.protocols.agreement import Exchange, Subject, Words, agree, exchange_bytes
+from extensions.protocols.agreement import (
+    Exchange,
+    Statement,
+    Subject,
+    Words,
+    agree,
+    exchange_bytes,
+)
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
@@ -178,4 +185,4 @@ class AllCheckpoints:
             yield facts
         except PeaError as error:
             problem = error
-        agree(self._exchange, [()] * len(self.parties), facts, problem, subject)
+        agree(self._exchange, [()] * len(self.parties), Statement(run=facts), problem, subject)

@@ -9,7 +9,6 @@ by digest; none of them is sent.
 
 from extensions.runs.manifest.manifest import (
     PROTOCOL,
-    Manifest,
     differences,
     manifest_of,
     of_tuples,
@@ -17,14 +16,12 @@ from extensions.runs.manifest.manifest import (
     versions,
 )
 from extensions.runs.manifest.own import GIVEN, OWN
-from extensions.runs.manifest.statement import Statement, listed, spread, stated
+from extensions.runs.manifest.statement import listed, spread, stated
 
 __all__ = [
     "GIVEN",
     "OWN",
     "PROTOCOL",
-    "Manifest",
-    "Statement",
     "differences",
     "listed",
     "manifest_of",

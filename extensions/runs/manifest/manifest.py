@@ -1,25 +1,19 @@
-"""One statement of everything public of a run, in one encoding, known by its digest."""
+"""The statement of everything public of a run."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import extensions
-from extensions.errors import ArgumentError
-from extensions.protocols.agreement import canonical
+from extensions.protocols.agreement import Statement
 from extensions.public import Public
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest.statement import BY_RULE, Statement, listed, stated
+from extensions.runs.manifest.statement import BY_RULE, listed, stated
 from extensions.runs.options import RunOptions
 
 PROTOCOL = 1
 """What parties say to each other: another number whenever that changes."""
 
-_MAGIC = b"pea manifest 1\n"
-_LARGEST = 16 << 20
 _SOFTWARE = ("numpy", "dp-accounting")
 _NO_TUPLES = (
     *("backend", "provider", "data", "features", "seed_data"),
@@ -31,70 +25,12 @@ _OF_TABLES = ("column ", "class ", "schema ")
 """How names of what is public of a table begin, likewise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """Everything public of a run, as one party states it.
-
-    Attributes:
-        run: equal at all parties, and whenever the run goes on: settings, what is opened, how
-            features were taken, columns, classes, scaling, and versions of the software.
-        start: equal at all parties in one start or continuation.
-    """
-
-    run: Statement
-    start: Statement
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the run's statement, in hexadecimal digits: what the run is known by."""
-        return hashlib.sha256(_MAGIC + canonical(self.run)).hexdigest()
-
-    @property
-    def everything(self) -> dict[str, Any]:
-        """Both statements, as parties compare them."""
-        return {**self.run, **self.start}
-
-    @property
-    def kept(self) -> dict[str, Any]:
-        """What reports and models keep: the digest, and the statement of the run."""
-        return {"digest": self.digest, "run": dict(self.run)}
-
-    def to_bytes(self) -> bytes:
-        """Returns what another party reads."""
-        return _MAGIC + canonical({"run": self.run, "start": self.start})
-
-    @classmethod
-    def from_bytes(cls, message: bytes, rank: int) -> "Manifest":
-        """Returns what a party stated.
-
-        Args:
-            message: of `to_bytes`.
-            rank: whose it is, for the error.
-
-        Raises:
-            ArgumentError: it is no manifest of this version.
-        """
-        refused = ArgumentError(
-            "manifest",
-            f"unreadable at party {rank}",
-            f"one of pea-mpl {extensions.__version__}",
-            "Install the same version at every party.",
-        )
-        if not message.startswith(_MAGIC) or len(message) > _LARGEST:
-            raise refused
-        try:
-            said = json.loads(message[len(_MAGIC) :])
-            return cls(run=_checked(said["run"]), start=_checked(said["start"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise refused from None
-
-
 def manifest_of(
     config: TrainConfig,
     options: RunOptions,
     own: Public,
     software: Sequence[str] = (),
-) -> Manifest:
+) -> Statement:
     """Returns what a party states.
 
     Args:
@@ -104,7 +40,7 @@ def manifest_of(
             stated.
         software: distributions that the host is made of.
     """
-    return Manifest(
+    return Statement(
         run={
             **settings_of(config, software),
             **listed(own.recipe),
@@ -150,13 +86,6 @@ def versions(software: Sequence[str]) -> dict[str, str | int]:
         except PackageNotFoundError:
             found[f"version of {name}"] = "unknown"
     return found
-
-
-def _checked(statement: Any) -> Statement:
-    values = [*statement.values()] if isinstance(statement, Mapping) else [()]
-    if not all(value is None or isinstance(value, str | int | float) for value in values):
-        raise ValueError("no statement")
-    return dict(statement)
 
 
 def differences(then: Any, config: TrainConfig) -> Iterator[str]:

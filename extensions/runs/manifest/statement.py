@@ -5,10 +5,8 @@ from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from extensions.options import Option
+from extensions.protocols.agreement import Value
 from extensions.runs.manifest.own import GIVEN, OWN
-
-Value = str | int | float | bool | None
-Statement = Mapping[str, Value]
 
 BY_RULE = " by rule"
 """How names end of what is stated of settings that nobody gave; the value of those not found."""

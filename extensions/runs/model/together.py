@@ -13,13 +13,13 @@ from extensions.network.passes import Parameters, forward
 from extensions.network.tally import check_number
 from extensions.owners.data import Labels
 from extensions.privacy.sampling import OwnRecords, check_records
-from extensions.protocols.agreement import check_equal
+from extensions.protocols.agreement import Statement, check_equal
 from extensions.protocols.host import Host, in_blocks, pairs
 from extensions.protocols.records import Records, blocks_for
 from extensions.ring.fixed_point import Reals, decode
 from extensions.ring.interface import Share
 from extensions.runs.config import COUNTED, Evaluate, TrainConfig
-from extensions.runs.manifest import Manifest, stated, versions
+from extensions.runs.manifest import stated, versions
 from extensions.runs.model.charges import Charge, charge_of_count, charge_of_opening
 from extensions.runs.model.header import Header
 from extensions.runs.model.private_opening import Rows, open_to_owners
@@ -100,7 +100,7 @@ class PartyFiles:
         return Own(shared=shared, x=x, y=y, ledger=self.ledger)
 
 
-def manifest_of(request: Request, shared: SharedModel, software: Sequence[str] = ()) -> Manifest:
+def manifest_of(request: Request, shared: SharedModel, software: Sequence[str] = ()) -> Statement:
     """Returns what a party states before it takes part.
 
     Args:
@@ -110,7 +110,7 @@ def manifest_of(request: Request, shared: SharedModel, software: Sequence[str] =
     """
     model = hashlib.sha256(shared.header.to_json().encode()).hexdigest()
     said: dict[str, Any] = {"parties": len(shared.save), "save": shared.name, "model": model}
-    return Manifest(run={**stated(request), **said, **versions(software)}, start={})
+    return Statement(run={**stated(request), **said, **versions(software)})
 
 
 def perform(host: Host, request: Request, own: Sequence[Own]) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ def perform(host: Host, request: Request, own: Sequence[Own]) -> list[dict[str, 
         problem = error
     try:
         manifest = manifest_of(request, own[0].shared, host.software)
-        announced = Records.agreed(host.exchange, records, manifest.everything, problem)
+        announced = Records.agreed(host.exchange, records, manifest, problem)
         if request.task != "open" and not sum(announced.sizes):
             raise ArgumentError("records", None, "at one party at least", code="missing")
         host.begin(manifest.digest)
@@ -222,7 +222,7 @@ def _check_shares(host: Host, own: Sequence[Own]) -> None:
             given = f"party {each.shared.rank}'s, at party {rank}"
             raise ArgumentError("shares", given, f"party-{rank}.npz, this party's own", code="file")
     said = [{"save": each.shared.name, "model": each.shared.header.to_json()} for each in own]
-    check_equal(said)
+    check_equal({rank: Statement(run=each) for rank, each in enumerate(said)})
 
 
 def _charge_of(host: Host, request: Request, own: Sequence[Own]) -> Charge:

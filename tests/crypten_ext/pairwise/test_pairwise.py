@@ -102,7 +102,7 @@ def test_files_are_of_use_once_and_to_their_run_alone(dealer_pool, tmp_path: Pat
         return " ".join(answers)
 
     assert "prepared for steps = 2" in refused(one, settings={"steps": 3})
-    assert "of another run at party 1 than at party 0" in refused([one[0], *other[1:]])
+    assert "at party 0, " in refused([one[0], *other[1:]])
     assert "must be party 0's, not the file of party 1" in refused([one[1], one[0], one[2]])
     dealt = dealt_beforehand(tmp_path / "dealt", 3, REQUESTS, {"made by": "dealer"})
     assert "made by the parties" in refused([{"path": path} for path in dealt])

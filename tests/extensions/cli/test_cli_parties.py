@@ -13,7 +13,7 @@ import pytest
 from crypten_ext.processes.joining import joined
 from extensions.errors import PartyLostError
 from extensions.owners.data import write_records
-from extensions.runs.manifest import Manifest
+from extensions.protocols.agreement import Statement
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import Command, pea, report_of, started, work_of
 from tests.helpers.patience import wait_until
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
-TWO = Manifest(run={"parties": 2}, start={})
+TWO = Statement(run={"parties": 2})
 TRAINED = 6.0
 """Seconds of work after which a party is in mid-run: importing takes three of them."""
 

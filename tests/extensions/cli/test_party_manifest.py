@@ -11,8 +11,9 @@ import pytest
 
 from extensions.cli import training
 from extensions.owners.data import read_party_file
+from extensions.protocols.agreement import Statement
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest import OWN, Manifest, manifest_of
+from extensions.runs.manifest import OWN, manifest_of
 from extensions.runs.processes import Template
 from tests.extensions.cli.test_cli_parties import free_address
 from tests.helpers.commands import PLAIN, call, command_of, pea
@@ -80,7 +81,7 @@ FREE = {
 
 
 class StatedError(Exception):
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Statement) -> None:
         super().__init__(manifest.digest)
         self.manifest = manifest
 

@@ -10,6 +10,7 @@ import pytest
 
 from extensions.errors import ArgumentError, MaterialError
 from extensions.protocols.agreement import (
+    Statement,
     Subject,
     agree,
     canonical,
@@ -23,6 +24,7 @@ from tests.helpers.seated import Table
 
 PARTIES = 3
 SETTINGS = {"steps": 5, "lr": 0.5, "init": None}
+STATED = Statement(run=SETTINGS)
 
 
 def together(act: Callable[[int, Any], Any]) -> tuple[list[Any], list[int]]:
@@ -40,7 +42,7 @@ def together(act: Callable[[int, Any], Any]) -> tuple[list[Any], list[int]]:
 
 
 def test_all_hear_the_facts_of_all_in_one_round():
-    heard, rounds = together(lambda rank, seat: agree(seat, [[rank, -rank]], SETTINGS))
+    heard, rounds = together(lambda rank, seat: agree(seat, [[rank, -rank]], STATED))
     assert heard == [[[0, 0], [1, -1], [2, -2]]] * PARTIES
     assert rounds == [1] * PARTIES
 
@@ -56,9 +58,8 @@ def test_all_hear_the_facts_of_all_in_one_round():
     ],
 )
 def test_all_settings_that_differ_are_named_at_every_party(changes, message):
-    found, rounds = together(
-        lambda rank, seat: agree(seat, [[]], SETTINGS | (changes if rank == 1 else {}))
-    )
+    odd = Statement(run=SETTINGS | changes)
+    found, rounds = together(lambda rank, seat: agree(seat, [[]], odd if rank == 1 else STATED))
     assert [f"{error.argument} = {error.value}" for error in found] == [message] * PARTIES
     if len(changes) == 2:
         assert "steps = 5 at parties 0 and 2, 6 at party 1" in found[0].hint
@@ -68,17 +69,18 @@ def test_all_settings_that_differ_are_named_at_every_party(changes, message):
 def test_a_number_is_one_statement_whatever_its_type():
     assert canonical({"b": 2.0, "a": [1, 0.5]}) == b'{"a":[1,0.5],"b":2}'
     assert canonical(True) != canonical(1)
-    check_equal([{"lr": 10}, {"lr": 10.0}])
+    check_equal({0: Statement(run={"lr": 10}), 1: Statement(run={"lr": 10.0})})
 
 
 def test_settings_out_of_range_can_be_told_to_others():
     settings = {"a": math.nan, "b": math.inf, "c": "x", "d": np.float32(0.5), "e": 3, "f": None}
     told = {"a": "nan", "b": "inf", "c": "x", "d": 0.5, "e": 3, "f": None}
-    assert canonical(comparable(settings)) == canonical(told)
+    assert comparable(settings) == Statement(run=told)
 
 
 def test_of_many_settings_that_differ_the_first_are_named():
-    everybody = [{f"column {i:02}": rank for i in range(99)} for rank in (0, 1)]
+    columns = [f"column {i:02}" for i in range(99)]
+    everybody = {rank: Statement(run=dict.fromkeys(columns, rank)) for rank in (0, 1)}
     with refused("column 00", "value", "0 at party 0, 1 at party 1") as found:
         check_equal(everybody)
     assert str(found.value).endswith("column 12 = 0 at party 0, 1 at party 1; and 86 others.")
@@ -87,7 +89,7 @@ def test_of_many_settings_that_differ_the_first_are_named():
 def test_a_long_value_is_cut_and_still_told_from_others():
     values = ["x" * 500, "x" * 499 + "y"]
     with pytest.raises(ArgumentError) as found:
-        check_equal([{"note": value} for value in values])
+        check_equal({rank: Statement(run={"note": said}) for rank, said in enumerate(values)})
     assert str(found.value).count("x" * 100) == 2
     assert len(str(found.value)) < 400
 
@@ -96,13 +98,26 @@ def test_a_party_that_refuses_keeps_its_reason_and_the_others_learn_its_rank():
     reason = MaterialError("this file was used before")
     subject = Subject("material", "valid at every party", "No file was used.")
     found, rounds = together(
-        lambda rank, seat: agree(seat, [[]], SETTINGS, reason if rank == 2 else None, subject)
+        lambda rank, seat: agree(seat, [[]], STATED, reason if rank == 2 else None, subject)
     )
     assert found[2] is reason
     for error in found[:2]:
         assert (error.argument, error.value) == ("material", "refused by party 2")
         assert error.hint == "No file was used. The reason is in the output of party 2."
     assert rounds == [1] * PARTIES
+
+
+@pytest.mark.parametrize("other", [STATED, Statement(run={"steps": 6})])
+def test_a_party_that_can_state_nothing_has_its_reason_heard_unless_others_differ(other):
+    reason = MaterialError("this file was used before")
+    subject = Subject("material", "valid at every party", "No file was used.", "file")
+    own = [(STATED, None), (None, reason), (other, None)]
+    found, _ = together(lambda rank, seat: agree(seat, [[]], *own[rank], subject))
+    if other is STATED:
+        assert found[1] is reason
+        assert found[0].value == found[2].value == "refused by party 1"
+        return
+    assert {(error.argument, error.code) for error in found} == {("steps", "file")}
 
 
 def test_messages_of_any_length_arrive_whole():
@@ -123,5 +138,5 @@ def test_a_common_name_is_one_that_nothing_else_has():
 
 
 def test_the_parties_of_one_program_need_no_exchange():
-    assert agree(lambda own: own, [[1], [2]], SETTINGS) == [[1], [2]]
+    assert agree(lambda own: own, [[1], [2]], STATED) == [[1], [2]]
     assert exchange_bytes(lambda own: own, [b"a", b"bc"]) == [b"a", b"bc"]

@@ -65,7 +65,7 @@ def outputs_of(config: TrainConfig) -> tuple[Outputs, Any]:
     parts = [part(rank, held_out=20) for rank in range(PARTIES)]
     own = [held_out_records(each.test_x, each.test_y, config) for each in parts]
     zeros = [(np.zeros((2, FEATURES), dtype=np.int64), np.zeros(2, dtype=np.int64))]
-    return Outputs(host, config, Records.agreed(host.exchange, own, {})), zeros
+    return Outputs(host, config, Records.agreed(host.exchange, own)), zeros
 
 
 @pytest.mark.parametrize("changes", [{}, PUBLIC], ids=["hidden", "public"])

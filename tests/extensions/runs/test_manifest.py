@@ -14,10 +14,10 @@ import pytest
 import extensions
 from extensions.network.losses import LOSSES
 from extensions.owners.data import Split, read_party_file, write_records
-from extensions.protocols.agreement import canonical, check_equal
+from extensions.protocols.agreement import Statement, canonical, check_equal
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest import GIVEN, OWN, Manifest, manifest_of, spread, stated
+from extensions.runs.manifest import GIVEN, OWN, manifest_of, spread, stated
 from extensions.runs.options import Meeting, RunOptions
 from tests.helpers.refused import refused
 from tests.helpers.seated import refusals
@@ -160,15 +160,15 @@ def test_parties_that_state_the_same_begin_whatever_is_their_own(tmp_path):
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 
 
-def manifest(**changes: Any) -> Manifest:
+def manifest(**changes: Any) -> Statement:
     return manifest_of(replace(CONFIG, **changes), OPTIONS, part().public, ["cyclopts"])
 
 
 @pytest.mark.parametrize("name", sorted(manifest().everything))
 def test_whatever_is_stated_is_compared(name):
-    everybody = [manifest().everything for _ in range(PARTIES)]
-    differing = f"{everybody[0][name]!r} at parties 0 and 2, 'another' at party 1"
-    everybody[ODD][name] = "another"
+    everybody = dict.fromkeys(range(PARTIES), Statement(run=manifest().everything))
+    differing = f"{everybody[0].run[name]!r} at parties 0 and 2, 'another' at party 1"
+    everybody[ODD] = Statement(run={**everybody[0].run, name: "another"})
     with refused(name, "value", differing) as caught:
         check_equal(everybody)
     assert str(caught.value) == f"{name} must be equal at every party, not {differing}."
@@ -199,7 +199,7 @@ def test_the_digest_is_of_all_that_makes_the_run_and_of_no_single_start():
 
 def test_it_is_read_as_it_was_written():
     written = manifest()
-    read = Manifest.from_bytes(written.to_bytes(), 2)
+    read = Statement.from_bytes(written.to_bytes(), 2)
     assert (read, read.digest) == (written, written.digest)
 
 
@@ -216,7 +216,7 @@ def test_it_is_read_as_it_was_written():
 )
 def test_what_is_no_manifest_is_refused(change: Callable[[bytes], bytes]):
     with refused("manifest", "value", "unreadable at party 2"):
-        Manifest.from_bytes(change(manifest().to_bytes()), 2)
+        Statement.from_bytes(change(manifest().to_bytes()), 2)
 
 
 def test_a_field_that_nobody_can_compare_must_be_listed():

@@ -80,7 +80,7 @@ def test_noise_and_bound_are_those_of_one_output(parts, changes):
     config = replace(CONFIG, **changes).resolved()
     records = [encoded(part, config)[0] for part in parts]
     assert {each.labels.shape[1] for each in records} == {1}
-    plan = Step.of(config, Records.agreed(lambda own: own, records, {})).plan
+    plan = Step.of(config, Records.agreed(lambda own: own, records)).plan
     width, features = plan.layers[-1].in_features, records[0].features.shape[1]
     assert plan.layers[-1].out_features == 1
     assert plan.layers[-1].delta_norm == pytest.approx(1.0, rel=2e-3), "sqrt(2) with two outputs"
@@ -136,7 +136,7 @@ def test_hosts_make_the_other_output_in_shares(parts, host):
     else:
         made = ToyHost(20, parties=3, source=source)
     own = pea.Own(records, records, None, lambda *_: [], lambda _: None)
-    known, way = agreed(made, config, own, {})
+    known, way = agreed(made, config, own)
     model, _ = pea.train(made, config, own, known, way, None, pea.Keep(made))
     weight, bias = made.open(made.summands(model))
     for part in (weight, bias):

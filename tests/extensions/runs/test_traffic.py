@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from extensions.protocols.agreement import Statement
 from extensions.protocols.host import Carried, Host, Traffic
 from extensions.protocols.optimizer import State
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following
-from extensions.runs.manifest import Manifest
 from extensions.runs.summaries.ahead import traffic_in
 from extensions.transport.kernel import carried, connections
 from tests.helpers.patience import wait_until
@@ -40,7 +40,7 @@ class OneOfThree(Host):
 def following(host: OneOfThree, told: list[dict[str, Any]]) -> Following:
     """One whose steps begin at START, with a quarter of padding."""
     now, host.given = host.given, START if host.given.carried else Traffic(1)
-    keep = Following(host, CONFIG, Manifest(run={}, start={}), told.append)
+    keep = Following(host, CONFIG, Statement(run={}), told.append)
     keep.begin(SimpleNamespace(sizes=(1,), padding=lambda _: 0.25))  # type: ignore[arg-type]
     host.given = now
     return keep

@@ -18,7 +18,7 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context
 from extensions.errors import ArgumentError, PartyLostError
-from extensions.runs.manifest import Manifest
+from extensions.protocols.agreement import Statement
 from extensions.transport import Federation, Identity, Local
 
 import crypten
@@ -138,7 +138,7 @@ def joined_by_hand(course: str, silence: float) -> None:
 
         crypten.init = stop
     try:
-        manifest = Manifest(run={"parties": parties}, start={})
+        manifest = Statement(run={"parties": parties})
         with _meeting(os.environ["RENDEZVOUS"], rank, manifest, silence):
             sum_of(1)
             print("ready", flush=True)
@@ -151,7 +151,7 @@ def joined_by_hand(course: str, silence: float) -> None:
 
 
 def _meeting(
-    rendezvous: str, rank: int, manifest: Manifest, silence: float
+    rendezvous: str, rank: int, manifest: Statement, silence: float
 ) -> AbstractContextManager[None]:
     """The parties' block; of tls://PATH, where each rank's key lies beside the federation."""
     scheme, _, place = rendezvous.partition("://")

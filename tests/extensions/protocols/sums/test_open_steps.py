@@ -63,7 +63,7 @@ def owned(config: TrainConfig, sizes: Sequence[int] = (21, 14, 17), seed: int = 
         if config.rows_per_unit > 1:
             found = by_unit(found, np.arange(size) // 2, config.rows_per_unit)
         records.append(found)
-    return Records.agreed(lambda own: own, records, {})
+    return Records.agreed(lambda own: own, records)
 
 
 def host_of(config: TrainConfig, records: Records, source: Any = None) -> ClearHost:

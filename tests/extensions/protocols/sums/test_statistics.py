@@ -184,7 +184,7 @@ def digits() -> Any:
     owned = [records_of(part.train_x, part.train_y, 10) for part in parts]
     x, y = (np.concatenate([getattr(p, n) for p in parts]) for n in ("train_x", "train_y"))
     test = [np.concatenate([getattr(p, n) for p in parts]) for n in ("test_x", "test_y")]
-    return x, y, Records.agreed(lambda own: own, owned, {}), test
+    return x, y, Records.agreed(lambda own: own, owned), test
 
 
 def test_without_noise_it_is_the_closed_form(digits):
@@ -216,7 +216,7 @@ def test_noise_has_the_law_that_is_accounted(digits):
     """Of each of the three sums, by their differences over two runs."""
     x, y, *_ = digits
     owned = Records.agreed(
-        lambda own: own, [records_of(x[i::3, ::8], y[i::3], 10) for i in range(3)], {}
+        lambda own: own, [records_of(x[i::3, ::8], y[i::3], 10) for i in range(3)]
     )
     drawn = [fitted_by(replace(CONFIG, noise_multiplier=2.0), owned)[1] for _ in range(60)]
     sigma = 2.0 * sensitivity(10)
