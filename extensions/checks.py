@@ -43,12 +43,7 @@ def waitable(seconds: float) -> float:
 
 
 def check_address(name: str, text: str) -> tuple[str, int]:
-    """Returns host and port of HOST:PORT, the host of an IPv6 address without its brackets.
-
-    Raises:
-        ArgumentError: it has another form, a host that there cannot be, or a port that there is
-            not.
-    """
+    """Returns host and port of HOST:PORT, the host of an IPv6 address without its brackets."""
     host, _, port = text.rpartition(":")
     in_brackets = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if in_brackets else host
@@ -90,11 +85,7 @@ def _is_name(host: str) -> bool:
 
 
 def check_together(name: str, value: object, other: str, others: object) -> None:
-    """Checks that both of two arguments are given, or neither is.
-
-    Raises:
-        ArgumentError: one is None.
-    """
+    """Checks that both of two arguments are given, or neither is."""
     if (value is None) != (others is None):
         given, missing = (other, name) if value is None else (name, other)
         shown = str(others if value is None else value)
@@ -113,9 +104,6 @@ def check_writable(name: str, path: Path, *, folder: bool = False) -> None:
     """Checks that a file, or a folder, can be written there; nothing is written now.
 
     Folders that are not there yet are made when it is.
-
-    Raises:
-        ArgumentError: it is of the other kind, or its folder is none or may not be written.
     """
     if path.exists():
         if path.is_dir() != folder or not os.access(path, os.W_OK):

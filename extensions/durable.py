@@ -18,7 +18,6 @@ def write(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
     The path then holds all that was written, else what it held before. A new folder has mode 0700.
 
     Args:
-        path: of the file.
         anew: whether nothing may be there before.
 
     Raises:
@@ -53,19 +52,12 @@ def add_once(registry: str, entry: str) -> bool:
 
     Registries lie in the user's state folder, ``$XDG_STATE_HOME/pea`` or ``~/.local/state/pea``; a
     relative path is ignored. Nothing is ever taken out.
-
-    Raises:
-        ArgumentError: the folder cannot be written.
     """
     return _add(registry, entry, entry) is None
 
 
 def contains(registry: str, entry: str) -> bool:
-    """Returns whether the entry is in this user's registry.
-
-    Raises:
-        ArgumentError: the folder cannot be written, so that `add_once` would fail.
-    """
+    """Returns whether the entry is in this user's registry."""
     return claimed(registry, entry) == ""
 
 
@@ -73,23 +65,15 @@ def claim(registry: str, name: str, value: str) -> str:
     """Returns the value of a name in this user's registry: the first that anybody claimed for it.
 
     Args:
-        registry: as in `add_once`.
         name: words, of which no other name may be the beginning.
         value: one word; the name has it from now on, on disk, unless it had another before.
-
-    Raises:
-        ArgumentError: the folder cannot be written.
     """
     before = _add(registry, name, f"{name} {value}")
     return value if before is None else before
 
 
 def claimed(registry: str, name: str) -> str | None:
-    """Returns the value that a name has in this user's registry, empty if it stands there alone.
-
-    Raises:
-        ArgumentError: the folder cannot be written, so that `claim` would fail.
-    """
+    """Returns the value that a name has in this user's registry, empty if it stands there alone."""
     return _value_in(_path_of(registry).read_text(), name)
 
 
@@ -123,9 +107,6 @@ def state_folder() -> Path:
 
     The XDG Base Directory Specification says that relative paths are to be ignored: each working
     folder would have registries of its own, so that what is of use once could be used once in each.
-
-    Raises:
-        ArgumentError: there is no absolute path of it.
     """
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():

@@ -21,7 +21,6 @@ class FirstImport:
         """Waits for the import.
 
         Args:
-            name: of the module.
             around: returns the block, of the module before its code has run.
         """
         self._name, self._around = name, around

@@ -18,7 +18,6 @@ def lazy_names(
     """Returns a package's ``__getattr__`` and ``__dir__``; its modules are attributes, too.
 
     Args:
-        package: its name.
         modules: names by the module that they are imported from; they are the package's
             ``__all__``.
         check_installed: called before one of them is imported.

@@ -22,7 +22,6 @@ def read_npz(source: Path | BinaryIO, names: Collection[str] | None = None) -> A
     """Returns the arrays of an .npz file by their names.
 
     Args:
-        source: path of the file, or the open file.
         names: of the arrays that are read, if the file has them; None: all.
 
     Guarantees:

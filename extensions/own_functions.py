@@ -14,10 +14,6 @@ def own_function(argument: str, text: str) -> Callable[..., Any]:
 
     Args:
         argument: what it was given as, for the error.
-        text: ``module:function``.
-
-    Raises:
-        ArgumentError: there is no such module or function.
     """
     module, _, name = text.partition(":")
     here = str(Path.cwd())

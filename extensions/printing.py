@@ -119,9 +119,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], most: int = 10) -> str:
     """Returns a short table, as a notebook shows an object.
 
     Args:
-        title: the line above it.
         rows: values by the names of columns; a column in which no row has a value is left out.
-        most: rows that are shown, the last ones.
     """
     shown = rows[-most:]
     names = [k for k in dict.fromkeys(k for row in shown for k in row) if _any(shown, k)]

@@ -15,12 +15,10 @@ class Public:
 
     Attributes:
         records: their number; of persons, where these may have several.
-        features: columns of the features.
         classes: outputs that the labels need.
         targets: columns of the labels if they are targets, 0 if they are integers.
         height: of images, whose channels a script has first; else 0.
         width: of images and of signals, which have no height; else 0.
-        held_out: number of records that are not trained on.
         recipe: how the features were made; empty where nothing is known of it.
     """
 

@@ -20,7 +20,6 @@ class Rule:
     """What a value must be; `str` of it says so behind "must be".
 
     Attributes:
-        code: of errors about it.
         hint: of those that have no other.
     """
 
@@ -42,7 +41,6 @@ class Between(Rule):
     """A real number in a range.
 
     Attributes:
-        least: its lower end.
         most: its upper end; an infinite end is not in the range.
         above: whether the lower end is not in the range.
         below: whether the upper end is not.
@@ -90,8 +88,6 @@ class Whole(Rule):
     """A whole number in a range.
 
     Attributes:
-        least: its lower end.
-        most: its upper end; None is without one.
         words: instead of "at least 1".
     """
 
@@ -118,11 +114,7 @@ class Whole(Rule):
 
 @dataclass(frozen=True)
 class OneOf(Rule):
-    """One of some names.
-
-    Attributes:
-        names: all of them.
-    """
+    """One of some names."""
 
     code: ClassVar[str] = "choice"
     names: Collection[Any]
@@ -144,11 +136,7 @@ def one_of(names: Any) -> OneOf:
 
 @dataclass(frozen=True)
 class Each(Rule):
-    """Several values, each of which keeps a rule.
-
-    Attributes:
-        one: rule of one of them.
-    """
+    """Several values, each of which keeps a rule."""
 
     one: Rule
 
@@ -178,9 +166,6 @@ def check_fields(instance: Any) -> None:
 
     A `Literal` is the rule that a value is one of its names. None is allowed where the annotation
     has it. Numbers of other libraries become Python's: those of a narrow type would wrap around.
-
-    Raises:
-        ArgumentError: a value breaks a rule; the first such field in their order is named.
     """
     kind: Any = type(instance)
     for name, rule, optional in _rules(kind):

@@ -72,12 +72,7 @@ def in_python(name: str, value: str | None = None) -> str:
 
 
 def sentence(error: Fields, spell: Spell = in_python) -> str:
-    """Returns what an error says, in a sentence or two.
-
-    Args:
-        error: with its fields; its code is a key of `SENTENCES`.
-        spell: how its reader types arguments.
-    """
+    """Returns what an error says, in a sentence or two."""
     rule = spelled(str(error.rule), spell)
     argument = ", ".join(spell(name, None) for name in error.argument.split(", "))
     value, typed = error.value, isinstance(error.value, str | int | float)

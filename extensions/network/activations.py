@@ -108,9 +108,6 @@ def relu(max_value: float = 8.0) -> PiecewiseLinear:
 
     The cap is what bounds the norm of a hidden layer, and with it what rounding can add to a
     clipped gradient.
-
-    Raises:
-        ArgumentError: max_value outside (0, 64].
     """
     Between(0, 64, above=True).check("max_value", max_value)
     return PiecewiseLinear(
@@ -156,8 +153,6 @@ def output_norm(function: PiecewiseLinear, features: int, input_norm: float = ma
     """Returns a bound of the Euclidean norm of a row of function(x).
 
     Args:
-        function: which one.
-        features: number of columns.
         input_norm: bound of the norm of a row of x. ReLU, which is rounded nowhere, makes no row
             longer.
     """

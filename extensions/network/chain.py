@@ -38,12 +38,8 @@ class Network:
         stages: from the input to the logits; the last one is a linear layer. Activations are
             bounded, since that bounds the norms of the inputs behind them.
         bias_bits: of the input of biases (`extensions.network.layers.LayerGradient`).
-        loss: whose gradients are taken at the output.
         guarded: whether gradients on their way back are tested where their proven bound is beyond
             use (`extensions.network.guards`); a chain of many layers needs it.
-
-    Raises:
-        ArgumentError: stages that do not follow each other, or nothing to train at the end.
     """
 
     stages: tuple[Stage, ...]
@@ -82,18 +78,7 @@ class Network:
         loss: Loss = "sigmoid",
         guarded: bool = False,
     ) -> "Network":
-        """Returns a chain of linear layers.
-
-        Args:
-            widths: from the input to the output, one more than there are layers.
-            activations: between the layers, one fewer than there are layers.
-            has_bias: of each layer, whether it has a bias that is trained.
-            loss: of the network.
-            guarded: likewise.
-
-        Raises:
-            ArgumentError: other numbers of them.
-        """
+        """Returns linear layers: of n + 1 widths, n - 1 activations between, and n biases."""
         layers = len(widths) - 1
         if layers < 1 or (layers, layers) != (len(activations) + 1, len(has_bias)):
             given = (len(widths), len(activations), len(has_bias))
@@ -166,9 +151,6 @@ class Network:
 
         Args:
             parts: of each stage with weights, whether its weights and its biases are.
-
-        Raises:
-            ArgumentError: nothing is, or the parts are not as many as those stages.
         """
         if len(parts) != len(self.trained):
             allowed = f"as many as stages: {len(self.trained)}"

@@ -13,7 +13,6 @@ def row_weights(ring: Ring, targets: Share, weights: Sequence[float]) -> Share:
     """Returns shares of the weight of each row's class, `WEIGHT_BITS` fractional bits, (rows,).
 
     Args:
-        ring: the host.
         targets: shares of one-hot rows (rows, classes), f fractional bits; zero in padding.
         weights: of the classes, in (0, 1], rounded down, but never to 0.
 

@@ -28,7 +28,6 @@ def count_misses_of(
     """Returns, of each row, shares of 1 if another class's logit beats the true one's, else 0.
 
     Args:
-        ring: the host.
         logits: shares of (rows, classes) or (candidates, rows, classes); a single class is compared
             with 0.
         targets: shares of one-hot rows (rows, classes), f fractional bits; 0 or 1 for a single
@@ -41,9 +40,6 @@ def count_misses_of(
 
     Cost:
         The rounds of a product, a comparison and `any_of`.
-
-    Raises:
-        ArgumentError: other shapes.
     """
     shape, labels = tuple(logits.shape), tuple(targets.shape)
     least = 1 if len(shape) == 2 else 2

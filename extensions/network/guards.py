@@ -18,7 +18,6 @@ class Guard:
     """One test.
 
     Args:
-        features: values of the gradient in a record.
         reach: proven bound of its norm, if all guards behind it were passed.
         limit: a longer one does not pass.
     """
@@ -32,9 +31,6 @@ class Guard:
 
         Rounded values are within one unit of their true ones in each of n coordinates: the sum of
         their squares is at most (reach + sqrt(n))^2 units, which must stay below 2^61.
-
-        Args:
-            frac_bits: of the gradient.
         """
         room = 2.0 ** ((SAFE_BITS - 1) / 2) - math.sqrt(self.features)
         return max(0, math.ceil(frac_bits + math.log2(self.reach / room)))

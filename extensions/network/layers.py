@@ -39,7 +39,6 @@ class LayerGradient:
             out_features); None of a frozen layer.
         squared_norm: shares of ||a_j||^2 with 2f fractional bits, (rows,), where the owner of the
             row supplied it; None to compute it.
-        has_bias: whether the layer has a bias that is trained.
         bias_bits: of s.
         below: shares of the gradient at the layer's input with few bits, (rows, features), where a
             `Guard` is to look at it.
@@ -63,15 +62,11 @@ class LayerShape:
     """The public facts about one linear layer that the bounds need.
 
     Attributes:
-        in_features: columns of its weight.
-        out_features: rows of its weight.
-        has_bias: whether it has a bias that is trained.
         input_norm: bound of ||a_j||, the Euclidean norm of one row of its input; at several
             positions of all of a record's rows together.
         delta_norm: bound of ||delta_j||, likewise.
         bias_bits: of s, as in `LayerGradient`.
         positions: number of them in a record; 1 of a bias alone.
-        has_weight: whether its weight is trained.
         guard: of the gradient at its input, without which those of layers before it have no bound
             of use; None if they have.
     """
@@ -156,25 +151,12 @@ def largest_output(
     """Returns a bound of the norm of a row of a linear layer's output.
 
     |W a + b| <= |W|_F |a| + |b|, and rounding moves each coordinate by an ulp at most.
-
-    Args:
-        input_norm: bound of |a|.
-        out_features: rows of W.
-        weight_norm: bound of the Frobenius norm of (W, b).
-        frac_bits: fractional bits of the output.
     """
     return weight_norm * (input_norm + 1.0) + math.ldexp(math.sqrt(out_features), -frac_bits)
 
 
 def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None) -> Share:
-    """Returns inputs @ weight.T + bias, rounded once; 2 rounds.
-
-    Args:
-        ring: the host.
-        inputs: shares of (rows, in_features).
-        weight: shares of (out_features, in_features).
-        bias: shares of (out_features,), or None.
-    """
+    """Returns inputs @ weight.T + bias, rounded once; 2 rounds."""
     (product,) = ring.matmul([(inputs, weight.T)])
     if bias is not None:
         product = product + bias * (1 << ring.frac_bits)

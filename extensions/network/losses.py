@@ -24,7 +24,6 @@ def residual(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
     """Returns predictions less targets: the gradient of each row's loss at its logits.
 
     Args:
-        ring: the host.
         loss: "sigmoid": the sum of a binary cross-entropy for each output, one class against all
             others. "hard-sigmoid": the same, with the sigmoid's tangent cut to 0..1 in its place.
             "softmax": one cross-entropy over all classes. "squared": half the squared distance of
@@ -89,12 +88,7 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
     an ulp of each of them. A logit itself is within its norm, and a target within 1 of the middle.
 
     Args:
-        loss: which.
-        outputs: number of them.
         logits_norm: bound of the norm of a row of logits, on which "least-squares" depends.
-
-    Raises:
-        ArgumentError: an unknown loss, or one that does not take so many outputs.
     """
     one_of(LOSSES).check("loss", loss)
     if loss == "softmax":

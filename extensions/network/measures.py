@@ -39,15 +39,13 @@ Told = tuple[float | None, Interval | None]
 
 @dataclass(frozen=True)
 class Ratio:
-    """One number with noise over another.
+    """One number, the part, with noise over another, the whole.
 
     Attributes:
-        part: the first.
-        whole: the second.
-        noise: variance of the first.
-        below: variance of the second.
+        noise: variance of the part.
+        below: variance of the whole.
         shared: their covariance.
-        inverse: estimate of 1 over the second; by default `inverse_of` it.
+        inverse: estimate of 1 over the whole; by default `inverse_of` it.
     """
 
     part: float
@@ -59,14 +57,14 @@ class Ratio:
 
     @property
     def estimate(self) -> float:
-        """The ratio, to which noise of the second number adds nothing on average."""
+        """The ratio, to which noise of the whole adds nothing on average."""
         inverse = self.inverse or inverse_of(self.whole, math.sqrt(self.below))
         slope = self.shared / self.below if self.below else 0.0
         return slope + (self.part - slope * self.whole) * inverse
 
     @property
     def value(self) -> float | None:
-        """What is told of it; None where the second number is not above 0, for all that is seen."""
+        """What is told of it; None where the whole is not above 0, for all that is seen."""
         return self.estimate if self.whole > 0 else None
 
     @property
@@ -75,14 +73,9 @@ class Ratio:
         return _told(self.value, self.interval(0.0, 1.0))
 
     def interval(self, low: float, high: float, z: float = Z) -> Interval | None:
-        """Returns Fieller's 95 % interval, cut to a range; None without noise.
+        """Returns Fieller's interval for z deviations, cut to a range; None without noise.
 
-        All of the range where the second number is not told from 0.
-
-        Args:
-            low: the least value of the range.
-            high: the largest one.
-            z: deviations to either side; of 95 % by default.
+        All of the range where the whole is not told from 0.
 
         Source:
             Fieller, J. R. Stat. Soc. B 16, 1954.
@@ -121,9 +114,7 @@ def quality(
 
     Args:
         sums: that `extensions.network.tally.summary` made, decoded, with noise or without.
-        classes: number of outputs.
         facts: what is public of the records: names of classes, the range of a target.
-        records: number of held-out records; public.
         noise: deviation of a count's noise, of all parties together; that of the sums is
             `extensions.network.tally.sensitivity` times it.
 
@@ -161,13 +152,7 @@ def quality(
 
 
 def accuracy_of(right: float, records: int, noise: float) -> dict[str, Any]:
-    """Returns accuracy and its interval.
-
-    Args:
-        right: number of correct predictions, with noise or without.
-        records: of all.
-        noise: its deviation.
-    """
+    """Returns accuracy and its interval, given the deviation of the noise of `right`."""
     ratio = Ratio(right, records, noise**2)
     return {
         "accuracy": _cut(right / records, 0.0, 1.0),
@@ -176,11 +161,7 @@ def accuracy_of(right: float, records: int, noise: float) -> dict[str, Any]:
 
 
 def doubts(report: Mapping[str, Any]) -> list[str]:
-    """Returns, a sentence or more each, in what a model is not shown to be of any use.
-
-    Args:
-        report: with the measures of `quality`, those that there are.
-    """
+    """Returns, a sentence or more each, in what a model is not shown to be of any use."""
     lines = []
     chance, gain = report.get("auc_interval_population"), report.get(_GAIN)
     ranks = chance is not None and chance[0] > 0.5
@@ -217,7 +198,6 @@ def half_width(records: int, noise: float, share: float, *, hidden: bool) -> flo
     """Returns how far the area may be from what it would be without noise, in 95 % of runs.
 
     Args:
-        records: number of held-out records.
         noise: as in `quality`.
         share: of the records that are of one class.
         hidden: whether counts are made in shares. Of a public model it is the most that it may be.
@@ -236,7 +216,6 @@ class Counts:
     Args:
         cells: (2, classes), each with noise.
         records: their public sum, to which noise is fitted.
-        sigma: deviation of the noise.
     """
 
     def __init__(self, cells: Reals, records: int, sigma: float) -> None:
@@ -321,7 +300,6 @@ def area(sums: Reals, found: Counts) -> Ratio:
 
     Args:
         sums: what follows the sum of squared errors; of a public model's scores counts by bin.
-        found: numbers of records, and the noise.
     """
     variance = found.sigma**2
     if len(sums) == 2:
@@ -363,11 +341,7 @@ def _area(ratio: Ratio, found: Counts) -> dict[str, Any]:
 def at_prevalence(sums: Reals, found: Counts) -> list[Told]:
     """Returns which part of each class is among the records with the highest scores for it.
 
-    Of as many records as are of the class.
-
-    Args:
-        sums: as of `area`.
-        found: numbers of records, and the noise.
+    As many records are taken as the class has; the sums are those of `area`.
     """
     if len(sums) == 2:
         # As many of either class are missed, so that both parts follow from how many are right.

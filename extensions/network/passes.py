@@ -20,11 +20,7 @@ class Trace:
     """A forward pass, with what the backward pass needs of it.
 
     Attributes:
-        ring: the host.
-        network: the public facts about the chain.
-        parameters: shares of its weights and biases.
         kept: what each stage needs to go back.
-        logits: shares of the output, (rows, outputs).
     """
 
     ring: Ring
@@ -54,13 +50,7 @@ class Trace:
     def from_logits(
         self, deltas: Share, squared_norms: Share | None, guards: Sequence[int | None] = ()
     ) -> list[LayerGradient]:
-        """Returns per-example gradients, layer by layer, given those at the logits.
-
-        Args:
-            deltas: shares of (rows, outputs).
-            squared_norms: as in `backward`.
-            guards: likewise.
-        """
+        """Returns per-example gradients, layer by layer, given those at the logits."""
         ring, network = self.ring, self.network
         stages = list(zip(network.stages, self.kept, _own(network, self.parameters), strict=True))
         found: list[LayerGradient] = []

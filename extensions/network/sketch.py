@@ -30,9 +30,7 @@ class Sketch:
         given: the grid of images, or the number of values of a row.
 
     Attributes:
-        stages: so far.
         grid: of the images that they return; None where they return rows that are no images.
-        size: number of values that they return.
     """
 
     def __init__(self, given: Grid | int) -> None:
@@ -51,11 +49,7 @@ class Sketch:
         groups: int = 1,
         trained: Pick = WHOLE,
     ) -> Self:
-        """Adds a convolution; sizes are (down, across), or one for both.
-
-        Raises:
-            ArgumentError: no image comes before it, or the image or a number does not fit.
-        """
+        """Adds a convolution; sizes are (down, across), or one for both."""
         window = self._window(kernel, stride, padding, dilation)
         weights, biases = trained
         self._add(Convolution(window, channels, groups, biases, weights))
@@ -63,11 +57,7 @@ class Sketch:
         return self
 
     def average(self, kernel: Sizes, *, stride: Sizes | None = None, padding: Padding = 0) -> Self:
-        """Adds the mean over windows; by default they do not overlap.
-
-        Raises:
-            ArgumentError: as `convolution`.
-        """
+        """Adds the mean over windows; by default they do not overlap."""
         window = self._window(kernel, kernel if stride is None else stride, padding, 1)
         self._add(AveragePool(window))
         self.grid = window.after(window.grid.channels)
@@ -81,11 +71,7 @@ class Sketch:
         padding: Padding = 0,
         dilation: Sizes = 1,
     ) -> Self:
-        """Adds the largest value of windows; by default they do not overlap.
-
-        Raises:
-            ArgumentError: as `convolution`; or a window that lies in the padding alone.
-        """
+        """Adds the largest value of windows; by default they do not overlap."""
         window = self._window(kernel, kernel if stride is None else stride, padding, dilation)
         if (window.places < 0).all(axis=2).any():
             allowed = f"less than the kernel, {window.kernel}"
@@ -115,11 +101,7 @@ class Sketch:
         return self
 
     def beside(self, first: Branch, second: Branch) -> Self:
-        """Adds two branches, whose results are added; either is given a sketch to go on with.
-
-        Raises:
-            ArgumentError: they return other values, or images that lie otherwise.
-        """
+        """Adds two branches, whose results are added; either is given a sketch to go on with."""
         branches = [Sketch(self.grid or self.size) for _ in range(2)]
         for sketch, branch in zip(branches, (first, second), strict=True):
             branch(sketch)

@@ -50,7 +50,6 @@ def softmax(ring: Ring, logits: Share) -> Share:
     """Returns the probabilities exp(z_i) / sum_j exp(z_j) of each row, f fractional bits.
 
     Args:
-        ring: the host.
         logits: shares of (rows, classes), 2..128 classes.
 
     Guarantees:
@@ -67,9 +66,6 @@ def softmax(ring: Ring, logits: Share) -> Share:
     Cost:
         The rounds of two selections (`Ring.select`), 2 products and 3 truncations: 13. Two
         classes: a selection and a truncation: 5.
-
-    Raises:
-        ArgumentError: another number of classes.
     """
     rows, classes = tuple(logits.shape)
     check_classes(classes)

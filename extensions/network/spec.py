@@ -28,13 +28,8 @@ class ModelSpec:
     """Layer widths from input to output; ReLU between linear layers, a loss behind.
 
     Attributes:
-        widths: of the input, of linear layers between, and of the output.
-        loss: of training.
         kind: name of an architecture between input and output, or a list of layers of one's own
             (`extensions.network.models.own_layers`); empty for linear layers.
-
-    Raises:
-        ArgumentError: a width out of range.
     """
 
     widths: tuple[int, ...]
@@ -54,12 +49,6 @@ class ModelSpec:
 
         Args:
             text: ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or ``layers:LIST``.
-            features: of a record.
-            classes: number of outputs.
-            loss: of training.
-
-        Raises:
-            ArgumentError: the text names no model.
         """
         if text == "logistic":
             return cls(widths=(features, classes), loss=loss)
@@ -81,11 +70,7 @@ class ModelSpec:
 
     @property
     def network(self) -> Network:
-        """The layers as every host computes them.
-
-        Raises:
-            ArgumentError: an architecture that does not take such records.
-        """
+        """The layers as every host computes them."""
         if self.kind:
             features, outputs = self.widths[0], self.widths[-1]
             if self.kind.startswith(PREFIX):
@@ -123,9 +108,6 @@ class ModelSpec:
         By default it is zero for one layer and random for several. Every party and every backend
         starts from the same values; they hold nothing private. Of models with other functions than
         ReLU, which halves what comes to it, weights are as LeCun's.
-
-        Raises:
-            ArgumentError: a file of another model, or which this host was not given.
         """
         network = self.network
         if start is not None and is_file(start):

@@ -51,7 +51,6 @@ def opened_cells(classes: int, *, hidden: bool) -> int:
     """Returns the number of sums that `summary` makes of them.
 
     Args:
-        classes: number of outputs.
         hidden: whether they are made of shares.
     """
     if kind_of(classes) != "bins":
@@ -87,11 +86,7 @@ def sensitivity(classes: int) -> float:
 
 
 def check_number(records: int, parties: int) -> None:
-    """Checks that each of the parties may hold out so many records.
-
-    Raises:
-        ArgumentError: with as many at all parties, sums would leave the ring.
-    """
+    """Checks that sums stay in the ring if each of the parties holds out so many records."""
     most = MOST_RECORDS // parties
     Whole(0, most, f"at most {most} records").check("held_out", records, "Hold out fewer.")
 
@@ -100,7 +95,6 @@ def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
     """Returns shares of sums over all rows, (cells,), f fractional bits.
 
     Args:
-        ring: the host.
         loss: that the model was trained with, which says what its logits mean.
         logits: shares of (rows, outputs).
         targets: shares of the same shape, f fractional bits.
@@ -140,9 +134,7 @@ def summary(ring: Ring, sums: Share, classes: int, records: int, *, hidden: bool
     """Returns shares of what is opened of the sums of all records, `opened_bits` fractional bits.
 
     Args:
-        ring: the host.
         sums: of `tally`, of all blocks of the records that are shared.
-        classes: number of outputs.
         records: public number of all records, of all parties.
         hidden: whether they are shared; else an owner's own, whose summaries add up.
 
@@ -196,7 +188,6 @@ def at_prevalence(ring: Ring, counts: Share) -> Share:
     what is returned is the mean of both.
 
     Args:
-        ring: the host.
         counts: of `tally`, (BINS, GROUPS, 2), f fractional bits.
 
     Guarantees:

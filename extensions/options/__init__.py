@@ -30,7 +30,6 @@ class Options:
 
     Attributes:
         title: of these options in the help; by default they have none of their own.
-        without: names of fields that are no options here.
     """
 
     title: str | None = None

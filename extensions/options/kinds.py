@@ -25,8 +25,6 @@ class Chosen:
     """One of several objects, and the arguments that were given for it.
 
     Attributes:
-        name: by which it was chosen.
-        kind: its class.
         given: values by the names of their options.
         usual: likewise, of all arguments that have a default.
     """
@@ -41,10 +39,6 @@ class Chosen:
 
         Args:
             **more: further arguments; what was given wins.
-
-        Raises:
-            ArgumentError: an argument that must be given, or one out of its range; it is named as
-                the option is.
         """
         return _made(self.kind, self.name, self.given, more)
 
@@ -63,15 +57,7 @@ def with_arguments(leaves: Collection[Leaf]) -> list[Leaf]:
 
 
 def all_chosen(leaves: Collection[Leaf], made: Mapping[str, Any]) -> dict[str, Chosen]:
-    """Returns what each option that chooses has chosen, by its key.
-
-    Args:
-        leaves: all options of a command.
-        made: values by the keys of options that were given.
-
-    Raises:
-        ArgumentError: nothing was chosen, or an argument of something else was given.
-    """
+    """Returns what each option that chooses has chosen, by its key."""
     choosers = (leaf for leaf in leaves if leaf.kinds is not None)
     return {leaf.key: _chosen(leaf, leaves, made) for leaf in choosers}
 
@@ -118,9 +104,7 @@ def named(leaves: Collection[Leaf], names: Collection[str], argument: str) -> Le
     """Returns the option of an argument that an error names; None: it is none.
 
     Args:
-        leaves: all options.
         names: of what was chosen: an argument of that may be named alone.
-        argument: its name.
     """
     if (single := next((leaf for leaf in leaves if argument in leaf.names), None)) is not None:
         return single
@@ -143,9 +127,6 @@ def _leaves(
     """Yields the arguments of a class that are options.
 
     Args:
-        kind: the class.
-        prefix: of the options' names.
-        without: arguments that are no options.
         default: object of the class, whose values are the defaults; None: there are none.
     """
     told = descriptions(kind)

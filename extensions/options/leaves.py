@@ -44,12 +44,7 @@ class Typed:
 
 
 def shows(*names: str, example: str) -> Callable[[F], F]:
-    """Says which options a command's help shows; --help-all shows all of them.
-
-    Args:
-        names: of the options.
-        example: a line to be typed.
-    """
+    """Says which options a command's help shows; --help-all shows all of them."""
 
     def noted(function: F) -> F:
         function.shown, function.example = names, example  # type: ignore[attr-defined]
@@ -63,14 +58,10 @@ class Leaf:
     """One option.
 
     Attributes:
-        name: of the field or parameter.
         kind: its type, without None.
         default: its value where it is not given; MISSING if it must be.
-        option: how it is given.
-        help: what it means.
         title: of the options that it is shown with.
         writes: how it is written if it is a path of something that is; else None.
-        rule: what it must be, or None.
         positional: whether it is typed without a name.
         optional: whether it may be left out although it has no default.
         either: whether it may be None, so that a flag has a negative.
@@ -156,9 +147,6 @@ class Leaf:
         Args:
             given: a text, or texts of one that repeats; True or False of a flag.
             source: file in which it stands; "": it was typed.
-
-        Raises:
-            TypingError: a text is no number.
         """
         if isinstance(given, list):
             return [self.read(one, source) for one in given]
@@ -174,11 +162,7 @@ class Leaf:
             ) from error
 
     def value(self, read: Any) -> Any:
-        """Returns the field's value of what was read.
-
-        Raises:
-            ArgumentError: it breaks the rule.
-        """
+        """Returns the field's value of what was read."""
         if self.option.negated:
             return not read
         made = self.option.parse(read) if self.option.parse else read
@@ -190,13 +174,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Group:
-    """A dataclass whose fields are options.
-
-    Attributes:
-        kind: the dataclass.
-        optional: whether there may be none.
-        shown: which of them, and how.
-    """
+    """A dataclass whose fields are options."""
 
     kind: type
     optional: bool

@@ -26,11 +26,7 @@ Progress = Callable[[int, int, int], None]
 
 
 def class_names_of(text: str) -> tuple[str, ...]:
-    """Returns the names of classes, of a list with commas.
-
-    Raises:
-        ArgumentError: fewer than two, or one twice.
-    """
+    """Returns the names of classes, of a list with commas."""
     names = tuple(name.strip() for name in text.split(","))
     if len(names) < 2 or len({label_of(name) for name in names}) < len(names):
         raise ArgumentError("class_names", text, "at least two names, all different")
@@ -76,15 +72,7 @@ class Origin:
         return "own records" if self.own else self.data or "digits"
 
     def read(self, parties: int, classes: int | None = None) -> list[Split]:
-        """Returns each party's records.
-
-        Args:
-            parties: number of parties.
-            classes: number of classes of own files, if known.
-
-        Raises:
-            ArgumentError: both or wrong origins, files that are missing or damaged.
-        """
+        """Returns each party's records."""
         self._check()
         own, schema = self.own_files(parties), self.public_schema
         said: Any = {"columns": self.columns, "names": self.names, "schema": schema}
@@ -96,11 +84,7 @@ class Origin:
 
     @property
     def public_schema(self) -> Schema | None:
-        """What the file of the schema says, or None without one.
-
-        Raises:
-            ArgumentError: a file that is none, or one of a draft.
-        """
+        """What the file of the schema says, or None without one."""
         if self.schema is None:
             return None
         schema = read_schema(self.schema)
@@ -108,11 +92,7 @@ class Origin:
         return schema
 
     def own_files(self, parties: int) -> list[Path]:
-        """Returns each party's own file; nothing where all have parts of one data set.
-
-        Raises:
-            ArgumentError: not one file for each party.
-        """
+        """Returns each party's own file; nothing where all have parts of one data set."""
         if not self.own:
             return []
         paths = by_rank(self.own, parties)
@@ -156,9 +136,6 @@ class FeatureExtraction:
         weights: file with the weights of a backbone.
         keep: whether features are kept on disk between runs.
         max_feature_norm: public bound of the norm of a row.
-
-    Raises:
-        ArgumentError: a bound that is not positive.
     """
 
     features: str | None = None
@@ -177,13 +154,7 @@ class FeatureExtraction:
     def chosen(
         self, x: Raw, *, linear: bool, hidden: bool
     ) -> tuple["FeatureExtraction", str | None]:
-        """Returns the extraction with a name, and what is to be said of it, if that was chosen.
-
-        Args:
-            x: records of one owner.
-            linear: whether the model is.
-            hidden: whether records are shared.
-        """
+        """Returns the extraction with a name, and what is to be said of it, if that was chosen."""
         if self.features is not None:
             return self, None
         name, note = usual(x, linear=linear, hidden=hidden)
@@ -198,12 +169,7 @@ class FeatureExtraction:
         return Cache() if self.keep else None
 
     def extract(self, parts: Sequence[Split], progress: Progress) -> list[Split]:
-        """Returns the features of each owner's records.
-
-        Raises:
-            ArgumentError: an unknown extractor, or one for other records.
-            MissingExtraError: what it needs is not installed.
-        """
+        """Returns the features of each owner's records."""
         extractor = self._extractor
         more: Any = {"bound": self.max_feature_norm, "cache": self._cache}
         return [
@@ -212,24 +178,14 @@ class FeatureExtraction:
         ]
 
     def rows(self, x: Raw, progress: Callable[[int], None]) -> Reals:
-        """Returns the features of records without labels.
-
-        Raises:
-            ArgumentError: as `extract`.
-            MissingExtraError: as `extract`.
-        """
+        """Returns the features of records without labels."""
         extractor = self._extractor
         check_kind(kind_of(x), extractor)
         return rows_of(x, extractor, self.max_feature_norm, self._cache, progress)
 
     @property
     def statement(self) -> dict[str, str]:
-        """What fixes the features beside the records, by name (`Extractor.statement`).
-
-        Raises:
-            ArgumentError: as `extract`.
-            MissingExtraError: as `extract`.
-        """
+        """What fixes the features beside the records, by name (`Extractor.statement`)."""
         return self._extractor.statement
 
 
@@ -248,13 +204,7 @@ def sizes_of(
 def own_records(records: Path, origin: Origin, classes: int | None) -> Split:
     """Returns one owner's records.
 
-    Args:
-        records: .npz, .csv or .parquet.
-        origin: says which columns of a table are what, which classes there are, and the seed.
-        classes: number of classes, if neither names, a schema nor the file say it.
-
-    Raises:
-        ArgumentError: as `load_own`; nothing says how many classes there are, or two things differ.
+    `classes` counts if neither names, a schema nor the file say how many there are.
     """
     if origin.schema is not None or origin.names is not None:
         check_left_out("with {schema} or {class_names}", classes=classes)
@@ -279,9 +229,7 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Split:
 def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:
     """Returns paths by the ranks of their owners, of texts such as ``0=hospital.csv``.
 
-    Raises:
-        ArgumentError: a text that is none, a rank twice, one that no party has, or one file, by
-            whatever name, for two parties: its records would count twice in each sum.
+    One file, by whatever name, is refused for two parties: its records would count twice.
     """
     paths: dict[int, Path] = {}
     for text in own:

@@ -15,7 +15,6 @@ def answer(question: Hashable, find: Callable[[], float]) -> float:
     """Returns the answer to a question, which is found at most once while it is remembered.
 
     Args:
-        question: all that the answer depends on.
         find: what finds it; an error is no answer.
     """
     known = _found.get(question)

@@ -160,10 +160,7 @@ def _accounted_noise(
 
     Args:
         spent: what mechanisms and all that is beside them cost; without any the latter alone.
-        run: of any noise.
-        epsilon: wanted.
         delta: what overflow leaves of it.
-        coarse_first: whether `spent` has a coarse form.
     """
     if (least := spent()) >= epsilon:
         raise ArgumentError(

@@ -57,11 +57,7 @@ Curve = Callable[[float], float]  # delta -> upper bound on epsilon
 
 
 def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> None:
-    """Checks that that accountant, or calibration, can bound epsilon for those neighbours.
-
-    Raises:
-        ArgumentError: no such neighbours, or anything but "pld" with "replace".
-    """
+    """Checks that that accountant, or calibration, can bound epsilon for those neighbours."""
     one_of(NEIGHBOURS).check("neighbours", neighbours)
     if neighbours == "replace" and accountant != "pld":
         advice = "No other bound is proven there for Poisson samples."
@@ -149,10 +145,6 @@ def total_epsilon(
     """An upper bound on epsilon of the mechanisms beside releases that cost `offset` in all.
 
     It is found once for equal arguments (`extensions.privacy.answers`).
-
-    Raises:
-        ArgumentError: delta is too small for the accountant, the overflow leaves nothing of it, or
-            the accountant knows nothing of these neighbours.
     """
     check_pair(accountant, neighbours)
     return answer(

@@ -27,7 +27,6 @@ def discrete_gaussian(
 
     Args:
         scale: standard deviation in ring units, at least 1/8; 0 gives zeros.
-        shape: shape of the result.
         random_bytes: by default of the operating system's generator. With the same bytes in the
             same order it is a function of scale and shape.
 
@@ -41,10 +40,6 @@ def discrete_gaussian(
     Cost:
         8 random bytes a value and digit, 3 digits up to a scale of 2^20 and 7 at 2^46; about 0.03
         microseconds of a core each. 4 MB at most beside the result.
-
-    Raises:
-        ArgumentError: a scale that is negative, not finite, between 0 and 1/8, or so large that
-            noise could leave the range in which the ring's truncation is right.
     """
     check_noise_scale(scale)
     drawn = np.zeros(math.prod(shape), dtype=np.int64)

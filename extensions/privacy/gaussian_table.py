@@ -77,7 +77,6 @@ class Digit:
         The upper bits of u settle 96 values of 100; entries are searched for the others alone.
 
         Args:
-            u: (values,).
             draw_v: returns as many more, if some u is in the table. One of a million is with
                 probability 2^-32, for tables of 2,000 entries.
         """
@@ -133,9 +132,6 @@ def digits(scale: float) -> tuple[Digit, ...]:
 
     Source:
         Micciancio and Walter, "Gaussian sampling over the integers" (2017), section 4.1.
-
-    Raises:
-        ArgumentError: a scale below 1/8, or too wide for the ring.
     """
     check_noise_scale(scale)
     if scale < _NARROWEST:

@@ -40,14 +40,7 @@ class GaussianPhase(SubsampledGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """A named release that is (epsilon, delta)-differentially private; delta may be 0.
-
-    Attributes:
-        name: what was released.
-        epsilon: that it costs.
-        delta: that it costs.
-        neighbours: for whom.
-    """
+    """A named release that is (epsilon, delta)-differentially private; delta may be 0."""
 
     name: str
     epsilon: float
@@ -126,11 +119,8 @@ class Ledger:
         """Adds subsampled Gaussian steps; like the phase before, they are merged into it.
 
         Args:
-            name: what was computed.
             noise_multiplier: standard deviation of the noise over the clipping norm, after the
                 noise that a curious party can subtract has been taken off.
-            sample_rate: probability with which each record enters a batch.
-            steps: number of steps in this call.
             overflow_probability: that of these steps together; merged phases add theirs up.
 
         Raises:
@@ -168,12 +158,7 @@ class Ledger:
         self._opened += other._opened
 
     def with_noise(self, name: str, factor: float) -> "Ledger":
-        """Returns the account as it is if noise was only so wide in Gaussian phases of a name.
-
-        Args:
-            name: of the phases.
-            factor: of their noise multipliers.
-        """
+        """Returns the account as it is if noise was only so wide in Gaussian phases of a name."""
         weaker = Ledger()
         weaker._opened = self.opened
         weaker._phases = [
@@ -196,9 +181,6 @@ class Ledger:
         Args:
             text: of the run that is gone on with.
             name: of the Gaussian phases of this account that do not count then.
-
-        Raises:
-            ArgumentError: as `from_json`.
         """
         ledger = Ledger.from_json(text)
         ledger._opened += self._opened
@@ -223,7 +205,6 @@ class Ledger:
         composition: their epsilons to the result, their deltas taken off delta.
 
         Args:
-            delta: wanted delta of everything together.
             accountant: "pld"; for "add-remove" alone also "rdp", or "filter", which alone allows
                 noise, rates and numbers of steps that were chosen by the results of earlier phases.
             neighbours: "add-remove" or "replace" (`Neighbours`). Compare the first with systems

@@ -58,11 +58,7 @@ LESS_OVERFLOW = "A smaller one pads batches to more rows; or accept a larger del
 
 
 def check_real(name: str, value: Any) -> float:
-    """Returns the value as a float that lies in the range of the argument of that name.
-
-    Raises:
-        ArgumentError: the value is no real number, is not finite, or lies outside the range.
-    """
+    """Returns the value as a float that lies in the range of the argument of that name."""
     _RANGES[name].check(name, value)
     return float(value)
 
@@ -74,17 +70,7 @@ def check_target(
     largest: float = _LARGEST_EPSILON,
     advice: str = "More protects nothing. A run without privacy has {private=False}.",
 ) -> float:
-    """The epsilon that somebody asks for, as a float; a large one is warned of.
-
-    Args:
-        epsilon: the target.
-        name: of the argument.
-        largest: that is accepted.
-        advice: what to do instead of asking for more.
-
-    Raises:
-        ArgumentError: of `check_real`; more than the largest.
-    """
+    """The epsilon that somebody asks for, as a float; a large one is warned of."""
     try:
         wanted = check_real("epsilon", epsilon)
     except ArgumentError as error:
@@ -112,7 +98,6 @@ class SubsampledGaussian:
         noise_multiplier: standard deviation over clipping norm, after the noise that a curious
             party can subtract has been taken off.
         sample_rate: probability with which a record enters a step, independently of all others.
-        steps: number of steps.
         overflow_probability: probability, over all the steps together, that the sampling deviated
             from the analysed one because a padded batch was too small.
     """

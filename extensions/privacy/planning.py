@@ -35,13 +35,7 @@ class Phase(SubsampledGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """For whom all phases together are private, and how noise follows from it.
-
-    Attributes:
-        delta: of all phases together.
-        neighbours: whom epsilon is for.
-        calibration: as in `calibrate_noise`.
-    """
+    """For whom all phases together are private, and how noise follows from it."""
 
     delta: float
     neighbours: Neighbours
@@ -57,7 +51,6 @@ def allowed_overflow(*, epsilon: float, delta: float) -> float:
 
     Args:
         epsilon: that the run may reach; for replaced records, if that is to be known too.
-        delta: of the run.
     """
     if epsilon == math.inf:
         return OVERFLOW_PROBABILITY
@@ -74,10 +67,6 @@ def plan(phases: tuple[Phase, ...], target: Target) -> tuple[tuple[float, ...], 
         All phases, with noise and overflow of that size, have an epsilon that the "pld" accountant
         can tell at delta, for the target's neighbours. The overflow is `allowed_overflow` of the
         epsilon that they have for replaced records, the larger one, so that both can be told.
-
-    Raises:
-        ArgumentError: no noise meets a target, what is accounted before a phase leaves nothing of
-            its target, or no epsilon could be told at the end.
     """
     _check_delta(phases, target.delta)
     rough = _calibrated(phases, 0.0, target)

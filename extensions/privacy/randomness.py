@@ -40,9 +40,6 @@ class SystemSource:
 class DrawnAhead:
     """A source that draws, while its owner waits, what it was asked for the time before.
 
-    Args:
-        source: of all draws.
-
     Guarantees:
         What it draws ahead is used once, for the same party, deviation and shape as it was drawn
         for; if anything else is asked for first, all of it is dropped, and drawn anew.
@@ -71,12 +68,7 @@ class DrawnAhead:
 
 
 def hidden_multiplier(multiplier: float, source: object) -> float:
-    """Returns the noise multiplier that steps have before others: 0 if anybody may know the noise.
-
-    Args:
-        multiplier: of the noise that is drawn.
-        source: where from.
-    """
+    """Returns the noise multiplier that others face: 0 if anybody may know the noise."""
     return 0.0 if isinstance(source, InsecureSeededSource) else multiplier
 
 

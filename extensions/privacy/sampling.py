@@ -29,7 +29,6 @@ class OwnRecords:
     Attributes:
         features: ring integers, (records, features).
         labels: ring integers in [0, 2^f], (records, classes).
-        frac_bits: their fractional bits.
         rows_per_unit: k, rows of each person, one person's after the other's; 1 where each record
             is another's. Features and labels have k rows a person.
         empty: 1 in rows that hold no record, which there are where a person has fewer than k, else
@@ -78,11 +77,7 @@ class Batch:
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> npt.NDArray[np.generic]:
-    """Returns an array of real numbers, for example of objects that all are such numbers.
-
-    Raises:
-        ArgumentError: others, whose type is named, or rows of several lengths.
-    """
+    """Returns an array of real numbers, for example of objects that all are such numbers."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -110,19 +105,11 @@ def check_records(
     """Returns the records encoded, or says what is wrong with them before anything is shared.
 
     Args:
-        features: (records, features) real numbers.
         labels: (records,) integers in 0..classes - 1, or (records, classes) targets in [0, 1]; of
             one output also (records,) targets.
-        frac_bits: fractional bits f.
-        classes: number of outputs of the model.
-        max_feature_norm: public bound of the Euclidean norm of a row.
 
     Cost:
         Memory of the result, and little beside it.
-
-    Raises:
-        ArgumentError: a wrong shape, NaN or infinity, a norm beyond the bound, a label outside its
-            range.
     """
     x = as_reals("features", features)
     if x.ndim != 2 or 0 in x.shape:
@@ -147,14 +134,7 @@ def encode_targets(
 ) -> Integers:
     """Returns the targets of so many records as ring integers, (records, classes).
 
-    Args:
-        labels: as in `check_records`.
-        records: number of records.
-        frac_bits: fractional bits f.
-        classes: number of outputs of the model.
-
-    Raises:
-        ArgumentError: a wrong shape, or a label outside its range.
+    Labels are those of `check_records`.
     """
     y = np.asarray(labels)
     if y.shape not in ((records,), (records, classes)):
@@ -185,11 +165,6 @@ def encode_features(
 
     Args:
         features: (records, features) real numbers, of one record at least.
-        frac_bits: fractional bits f.
-        max_feature_norm: public bound of the Euclidean norm of a row.
-
-    Raises:
-        ArgumentError: a norm beyond the bound, or a number that is not finite.
     """
     encoded = np.empty(features.shape, dtype=np.int64)
     norms = np.empty(len(features))
@@ -214,7 +189,6 @@ def row_blocks(shape: tuple[int, ...], words: int = _BLOCK) -> Iterator[slice]:
     """Yields rows in turn, so many that what is computed of them takes little memory.
 
     Args:
-        shape: (rows, columns).
         words: of a block, unless one row has more.
     """
     rows, width = shape
@@ -225,11 +199,6 @@ def row_blocks(shape: tuple[int, ...], words: int = _BLOCK) -> Iterator[slice]:
 
 def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 0) -> None:
     """Checks that every label is the number of a class.
-
-    Args:
-        labels: one a record.
-        classes: number of classes.
-        first: number of the first record.
 
     Raises:
         ArgumentError: one is not; its record is named, and never it.
@@ -245,11 +214,7 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int, *, first: int = 
 
 
 def check_sample_rate(sample_rate: float) -> float:
-    """Returns `sample_rate` as Python's float if it is a probability above 0.
-
-    Raises:
-        ArgumentError: it is not.
-    """
+    """Returns `sample_rate` as Python's float if it is a probability above 0."""
     PART.check("sample_rate", sample_rate)
     return float(sample_rate)
 
@@ -259,7 +224,6 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
 
     Args:
         records: number of records of the owner, or of persons; public.
-        sample_rate: Poisson sampling rate q.
         overflow_probability: of one batch of one owner; with 0 there is room for all records.
     """
     from scipy.special import bdtrc

@@ -14,11 +14,6 @@ def check_units(units: npt.NDArray[np.int64], records: int, rows_per_unit: int) 
 
     Args:
         units: a number for each person, the same in all of its records, (records,).
-        records: number of records.
-        rows_per_unit: k, the most records of a person.
-
-    Raises:
-        ArgumentError: other than one number for each record, or a person with more records than k.
     """
     if units.shape != (records,):
         raise ArgumentError("units", units.shape, f"({records},), one a record", code="shape")
@@ -35,15 +30,10 @@ def by_unit(records: OwnRecords, units: npt.NDArray[np.int64], rows_per_unit: in
     How many records a person has is secret then; how many persons there are is public.
 
     Args:
-        records: one owner's, a row each.
         units: a number for each person, the same in all of its records, (records,).
-        rows_per_unit: k, the most records of a person.
 
     Guarantees:
         Features and labels of a row without a record are zero, and `empty` is 1 there.
-
-    Raises:
-        ArgumentError: of `check_units`.
     """
     check_units(units, len(records.features), rows_per_unit)
     _, person, counts = np.unique(units, return_inverse=True, return_counts=True)

@@ -96,7 +96,6 @@ class Subject:
     """What parties agree on, as an error names it.
 
     Attributes:
-        name: of the argument.
         allowed: what every party must have of it.
         spared: what has not happened yet.
         code: of the error where their statements differ.
@@ -112,9 +111,6 @@ class Subject:
 
         Args:
             refusing: whether each party refuses, by rank, for a reason that it tells its own user.
-
-        Raises:
-            ArgumentError: one does; the first of them is named.
         """
         for rank, problem in enumerate(refusing):
             if problem:
@@ -172,11 +168,9 @@ def agree(
     """Returns every party's facts, by rank, or fails in every party.
 
     Args:
-        exchange: how parties hear of each other.
         facts: public integers of each party of this program, equally many.
         statement: that must be equal everywhere; None: a problem keeps this program from one.
         problem: why this program must refuse, if it must.
-        subject: what it is about.
 
     Cost:
         One round of two words and the facts; only where statements differ two more.
@@ -252,10 +246,6 @@ def _cut(shown: str) -> str:
 def common_name(exchange: Exchange, parties: int) -> list[int]:
     """Returns a name that nothing else has: a random word of 63 bits of each party, by rank.
 
-    Args:
-        exchange: how parties hear of each other.
-        parties: number of parties of this program.
-
     Cost:
         One round of one word.
     """
@@ -264,12 +254,7 @@ def common_name(exchange: Exchange, parties: int) -> list[int]:
 
 
 def exchange_bytes(exchange: Exchange, messages: Sequence[bytes]) -> list[bytes]:
-    """Returns the messages of all parties, by rank, whatever their lengths; two rounds.
-
-    Args:
-        exchange: how parties hear of each other.
-        messages: of each party of this program.
-    """
+    """Returns the messages of all parties, by rank, whatever their lengths; two rounds."""
     lengths = [length for (length,) in exchange([[len(message)] for message in messages])]
     width = 8 * -(-max(lengths) // 8)
     words = [

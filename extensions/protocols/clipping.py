@@ -35,7 +35,6 @@ class ClipPlan:
     """The public constants of one clip factor.
 
     Args:
-        frac_bits: fractional bits f of r and of the factor.
         range_bits: R; r >= 2^R gives factor 0. The default allows norms up to 256 C.
         degree: of the polynomial, 2, 3 or 4; degree 2 saves two rounds.
     """
@@ -112,10 +111,8 @@ def clip_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Share:
     """Returns min(1, 1/sqrt(r)), never above it.
 
     Args:
-        ring: the host.
         r: shares of squared norms over squared bound, `plan.frac_bits` + shift fractional bits, any
             shape.
-        plan: the public constants.
         shift: further fractional bits, in 0..62 - `plan.frac_bits`. With any of them, r must stay
             below 2^62, or from there on below 2^63.
 
@@ -215,11 +212,7 @@ def _times_polynomial(
 
 
 def inverse_square_up(max_norm: float, *, name: str = "max_norm") -> tuple[int, int]:
-    """Returns (K, k) with K / 2^k at least 1 / max_norm^2, by 0.2 % at most, and K < 2^RATIO_BITS.
-
-    Raises:
-        ArgumentError: max_norm is not a positive finite number between 2^-16 and 2^16.
-    """
+    """Returns (K, k), K / 2^k at least 1 / max_norm^2, by 0.2 % at most, and K < 2^RATIO_BITS."""
     NORM.check(name, max_norm)
     ratio = 1 / Fraction(float(max_norm)) ** 2
     denominator_bits = RATIO_BITS - math.frexp(ratio)[1]
@@ -237,9 +230,6 @@ def ratio_up(squared: Share, frac_bits: int, max_norm: float, *, bits: int) -> t
     Args:
         squared: shares of squared norms with `bits` fractional bits; with K of
             `inverse_square_up`, squared K must stay below 2^62, and so must the result.
-        frac_bits: f.
-        max_norm: the public bound C.
-        bits: fractional bits of `squared`.
     """
     numerator, shift = inverse_square_up(max_norm)
     shift += bits - frac_bits
@@ -250,10 +240,8 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
     """Returns the rows of x scaled down to Euclidean norm at most max_norm (1 + eta).
 
     Args:
-        ring: the host.
         x: shares of (batch, features), f fractional bits.
         max_norm: the public bound C, between 2^(-f / 2) and 2^16.
-        plan: the public constants of the factor.
 
     Guarantees:
         eta = sqrt(features) 2^-f / C covers the truncation of the last product; the factor itself
@@ -263,9 +251,6 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
     Edge cases:
         Rows with norm of 2^(R/2) C or more become 0. The norm must stay below 2^(31 - f): beyond,
         its square leaves the ring, which cannot be noticed afterwards.
-
-    Raises:
-        ArgumentError: a bound out of range: below it, the ratio could leave the ring.
 
     Cost:
         `clip_factor`, less its truncation, and a round for the squares, one for their sum, and

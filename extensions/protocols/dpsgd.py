@@ -93,9 +93,6 @@ def clipped_sums(
     """Returns, for each layer, the sum over the batch of clipped gradients, exact in its last bit.
 
     Args:
-        ring: the host.
-        layers: per-example gradients of every linear layer of the model.
-        plan: the public constants.
         padding: shares of the integers 1 for rows that are padding and 0 for real ones, (rows,);
             None if all rows are real. Padding rows cost no round: they are put beyond the range in
             which the clip factor is not 0.
@@ -213,16 +210,8 @@ def dpsgd_step(
 ) -> Sums:
     """Returns, for each layer, what to subtract from its weight and bias; None of what is frozen.
 
-    With momentum that is the update and, of what the last step subtracted, the part that the plan
-    says, in one truncation.
-
-    Args:
-        ring: the host.
-        layers: per-example gradients of every linear layer of the model.
-        plan: the public constants.
-        source: of noise.
-        padding: as in `clipped_sums`.
-        velocity: with momentum, what the last step subtracted from each weight and bias.
+    With momentum that is the update and, of what the last step subtracted (`velocity`), the part
+    that the plan says, in one truncation. `padding` is that of `clipped_sums`.
 
     Guarantees:
         The update is post-processing of a Gaussian mechanism with sensitivity max_grad_norm (1 +
@@ -237,9 +226,6 @@ def dpsgd_step(
 
     Deviation:
         comparison, inverse root and selection are fused, norms are ghost norms, noise is discrete.
-
-    Raises:
-        ArgumentError: a plan for another ring or other layers, or momentum without a velocity.
     """
     if plan.momentum_numerator and velocity is None:
         raise ArgumentError("velocity", None, "with momentum", code="missing")
@@ -251,10 +237,7 @@ def with_noise(ring: Ring, sums: Sums, plan: StepPlan, source: NoiseSource) -> S
     """Returns sums with the noise of all parties, or as they are if the plan is not private; local.
 
     Args:
-        ring: the host.
         sums: of `clipped_sums` over all rows of a step, or of its parts, added up.
-        plan: of the step.
-        source: of noise.
     """
     if not plan.private:
         return sums
@@ -288,12 +271,9 @@ def updates_of(
     Sums of biases count times s^2 and s, for the input s that they are weights of.
 
     Args:
-        ring: the host.
         sums: of `clipped_sums`, with noise.
-        plan: the public constants.
         ratio: `StepPlan.step_ratio`; where a program outlives its learning rate, what stands for
             it: a public factor and an `extensions.ring.words.Exponent`, read when it runs.
-        velocity: as in `dpsgd_step`.
 
     Cost:
         One truncation.

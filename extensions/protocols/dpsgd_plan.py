@@ -47,17 +47,11 @@ class StepPlan(Noise):
     """The public constants of one step, and the bounds that they prove.
 
     Args:
-        frac_bits: fractional bits f.
         layers: shapes of the linear layers, of frozen ones too.
         rows: rows of the batch, padding included.
         learning_rate: public; the noisy sum is multiplied by learning_rate / expected_batch_size.
-        expected_batch_size: public divisor of the sum.
-        parties: number of parties.
         degree: of the clip factor's polynomial.
         momentum: what of an update goes into the next one, rounded to 2^-10.
-
-    Raises:
-        ArgumentError: a value out of range, or a step whose integers do not fit the ring.
     """
 
     frac_bits: int
@@ -394,11 +388,7 @@ def check_multiplier(steps: Any, noise_multiplier: float, variance: float) -> No
     Args:
         steps: their `frac_bits` f, `max_grad_norm` C and `momentum`; noise leaves clipped deltas
             f - `SPARED_BITS` fractional bits.
-        noise_multiplier: sigma / C.
         variance: of all parties' noise together, in units of sigma^2.
-
-    Raises:
-        ArgumentError: the noise is wider.
     """
     f, norm, momentum = steps.frac_bits, steps.max_grad_norm, steps.momentum
     room = SAFE_BITS - 1 - LEARNING_RATE_BITS - 2 * f + SPARED_BITS

@@ -28,7 +28,6 @@ class Drift:
 
     Attributes:
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach.
-        steps: number of them that were counted.
         pull: sum of their bounds.
         energy: sum of their noise's, squared.
     """
@@ -75,8 +74,6 @@ class Drift:
         """Makes sure that so many more steps are within the bound.
 
         Args:
-            rule: of the steps.
-            steps: number of them.
             rates: the learning rate of each, if it is not the rule's.
 
         Raises:
@@ -103,7 +100,6 @@ def with_largest_rate(rate: float, make: Callable[[float], Made], which: str = "
     """Returns what is made with a learning rate; if that is too high, the error names the largest.
 
     Args:
-        rate: that was asked for.
         make: raises ArgumentError or GradientError if a rate, or anything else, does not fit; makes
             nothing but public constants.
         which: what else the error says of the largest rate, such as for which step it is.
@@ -162,7 +158,6 @@ def within_initial_bound(
     """Returns shares of 1 for each layer that is small enough to start from, and of less else.
 
     Args:
-        ring: the host.
         layers: shares of what each consists of: a weight and a bias, or one of them.
         max_weight_norm: bound that the norm of (W, b) may reach; a part of it is for the start.
 
@@ -201,7 +196,6 @@ def _shifts(frac_bits: int, count: int) -> list[int]:
     fits 63 bits; in the last test all values do.
 
     Args:
-        frac_bits: of the values.
         count: n of them in a layer, at most.
     """
     step = 30 - (count.bit_length() + 1) // 2
@@ -213,11 +207,6 @@ def check_start(within: Mapping[str, int], max_weight_norm: float, *, name: str 
 
     Args:
         within: by the layer's name, what `within_initial_bound` found.
-        max_weight_norm: the bound of then.
-        name: what to call the start in an error.
-
-    Raises:
-        ArgumentError: a layer's norm is beyond the part of the bound that is for the start.
     """
     too_large = [layer for layer, fits in within.items() if fits != 1]
     if too_large:

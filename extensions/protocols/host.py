@@ -35,7 +35,6 @@ class Carried(NamedTuple):
 
     Attributes:
         sent: to the other parties, and to whoever gives them records or gets results.
-        received: from them.
         dealt: sent to and received from who deals correlated randomness and is no party.
     """
 
@@ -53,7 +52,6 @@ class Traffic(NamedTuple):
     """What a run took so far.
 
     Attributes:
-        rounds: of this program's parties.
         carried: bytes of each of them, in order; empty where the system does not count them.
     """
 
@@ -83,7 +81,6 @@ class StepForecast(NamedTuple):
     """What one step takes.
 
     Attributes:
-        rounds: among the parties.
         bytes: that a party sends to and receives from the others on the average, headers not
             counted; None where nobody can tell.
         memory: bound of the bytes that a party's process takes beside records and model, about;
@@ -135,7 +132,6 @@ class SumOf:
     """What is added up over records, block by block, and what is made of the sum.
 
     Attributes:
-        size: of what is added up.
         count: of the model and some records, unpadded, returns it, (size,).
         finish: of the model and the sum.
     """
@@ -152,8 +148,6 @@ class Host(Protocol):
     which all parties share one program, and arrays are shared as they come.
 
     Attributes:
-        ring: its arithmetic.
-        noise: where sampling and noise come from.
         ranks: the parties whose records this program has, in order.
         holders: the parties whose shares it has, in order.
         software: distributions that it is made of, whose versions must be equal at all parties.
@@ -184,9 +178,6 @@ class Host(Protocol):
         """Has somebody told what a step will take, before any record is shared; or nobody.
 
         Args:
-            config: of the run.
-            records: of which all parties know the sizes (`extensions.protocols.records`).
-            step: that it makes (`extensions.protocols.step`), if any.
             tell: is called once, where it can be known.
         """
         return
@@ -227,8 +218,6 @@ class Host(Protocol):
         It is where a step begins. Each owner draws in private.
 
         Args:
-            records: placed.
-            rows: public number of rows of each party.
             rate: Poisson sampling rate q.
             pieces: in which it comes, at least 1, each with its part of every owner's rows.
         """
@@ -245,18 +234,12 @@ class Host(Protocol):
         """Returns the batch of all parties' samples.
 
         Args:
-            rows: public number of rows of each party.
             own: of each of `ranks` its sample.
         """
         return Batch(*self.share_rows(rows, [[*one] for one in own]))
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
-        """Returns all records, unpadded.
-
-        Args:
-            records: placed.
-            rows: public number of records of each party.
-        """
+        """Returns all records, unpadded."""
         x, y = self.share_rows(rows, [[own.features, own.labels] for own in records])
         return Batch(x, y, None, None)
 
@@ -266,7 +249,6 @@ class Host(Protocol):
         The sum over all holders of all programs, modulo 2^64, is what is shared. Nothing is opened.
 
         Args:
-            model: on this host.
             compute: by default each weight and bias in turn.
         """
         ...
@@ -282,11 +264,7 @@ class Host(Protocol):
         """Returns, for each of `holders`, its summands of what is made of a sum over records.
 
         Args:
-            model: on this host.
-            records: of each of `ranks`.
-            rows: public number of records of each party.
             blocks: in which they come, one after the other.
-            sum_of: what is added up.
         """
 
         def compute(model: Parameters) -> Sequence[Share]:
@@ -326,9 +304,6 @@ class Host(Protocol):
         """Returns to every party what the summands of all holders add up to; one round.
 
         Exactly these words are sent, so that it tells the same however often it is done.
-
-        Args:
-            summands: of each of `holders`, as `summands` returned them.
         """
         return [np.sum(column, axis=0) for column in zip(*summands, strict=True)]
 
@@ -359,7 +334,6 @@ def share_public(host: Host, values: Sequence[Integers]) -> Parameters:
     """Returns shares of a public model: party 0's are its values, and all others are zero.
 
     Args:
-        host: that holds them.
         values: each weight and bias in turn.
     """
     return host.restore(
@@ -390,7 +364,6 @@ def pieces_of(rows: Sequence[int], most: int | None) -> int:
     """Returns in how many pieces a step's rows are computed: each has some of every party's.
 
     Args:
-        rows: of each party.
         most: about how many rows a piece may have; None for all.
     """
     return 1 if most is None else min(-(-sum(rows) // most), *(n for n in rows if n))
@@ -399,13 +372,7 @@ def pieces_of(rows: Sequence[int], most: int | None) -> int:
 def in_blocks(
     records: Sequence[OwnRecords], rows: Sequence[int], count: int
 ) -> Iterator[tuple[list[OwnRecords], list[int]]]:
-    """Yields that many parts of records in this process, as equal as can be, and their sizes.
-
-    Args:
-        records: of some parties.
-        rows: number of records of each party.
-        count: of parts.
-    """
+    """Yields that many parts of records in this process, as equal as can be, and their sizes."""
     for i in range(count):
         parts = []
         for each in records:

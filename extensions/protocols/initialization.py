@@ -53,12 +53,10 @@ def initialize(
     """Returns shares of the weights and biases that training starts from; opens nothing.
 
     Args:
-        ring: the host.
         strategy: "local-average": the average of the local models. "local-accuracy": the local
             model with the fewest misses on the held-out records. "local": of the average, the local
             models and the public start, in this order, the first with the fewest misses.
         local: all owners' models, stacked; each layer's norm is at most MAX_NORM.
-        records: public number of training records of each owner.
         start: the public start that the local models share.
         held_out: blocks of all parties' records, which no local model was trained on, as shares of
             features (records, features) and one-hot labels. Only the average does without.
@@ -81,10 +79,6 @@ def initialize(
 
     Deviation:
         "local" compares more candidates; the default average counts every record the same.
-
-    Raises:
-        ArgumentError: a strategy, weighting, number of owners or of classes out of range, a
-            weighting where nothing is averaged, or no held-out records.
     """
     check_choice(strategy, weighting, held_out)
     if strategy == "local-average":
@@ -134,11 +128,7 @@ def misses(
 
 
 def best(ring: Ring, candidates: Stacked, misses: Share) -> Parameters:
-    """Returns the first of the candidates with the fewest misses, shared afresh.
-
-    Raises:
-        ArgumentError: more than `FLAGS_OF_A_WORD` candidates.
-    """
+    """Returns the first of the candidates with the fewest misses, shared afresh."""
     return choose(ring, candidates, first_smallest(ring, misses))
 
 
@@ -151,7 +141,6 @@ def check_choice(strategy: str, weighting: str, held_out: object) -> None:
     """Raises ArgumentError unless there is such a choice, and what it needs.
 
     Args:
-        strategy: of `initialize`.
         weighting: of the average, which only strategies with one take if it is not usual.
         held_out: records, or None or none of them, without which only an average can do.
     """
@@ -184,9 +173,6 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
 
     The weights are rounded to 54 - f bits and sum to exactly 1, so that the result is less than
     1 + owners * 2^(2f - 47) ulp off, and equal models are their own average.
-
-    Raises:
-        ArgumentError: an owner without records: every owner needs at least one record.
     """
     owners, _ = tuple(local[0][1].shape)
     if len(records) != owners or min(records, default=0) < 1:
@@ -209,9 +195,6 @@ def logits_of(
     """Returns shares of every candidate's logits, (candidates, rows, classes).
 
     Args:
-        ring: the host.
-        candidates: stacked models.
-        x: shares of (rows, features).
         network: of the models. If it has other layers than linear ones with an activation between
             them, each candidate takes the rounds of a pass of its own.
     """
@@ -239,11 +222,7 @@ def first_smallest(ring: Ring, values: Share) -> Share:
     """Returns shares of integers (n,) that are 1 at the first of the smallest values, else 0.
 
     Args:
-        ring: the host.
         values: integers in 0..2^56, (n,); n at most 62.
-
-    Raises:
-        ArgumentError: more values.
     """
     (count,) = tuple(values.shape)
     if count > FLAGS_OF_A_WORD:

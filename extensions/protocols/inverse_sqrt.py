@@ -28,7 +28,6 @@ class InverseSqrtPlan:
     """The public constants of one inverse square root.
 
     Args:
-        frac_bits: fractional bits f of input and output.
         degree: of the polynomial: 2 (0.64 % below at most), 3 (0.096 %) or 4 (0.015 %). Degree 2
             saves a round; 3 costs what 4 costs.
     """
@@ -73,10 +72,7 @@ def evaluate(ring: Ring, product: Share, shift: int, plan: InverseSqrtPlan) -> t
     """Returns p(u) with further fractional bits than P_BITS, and how many; 1 or 2 rounds.
 
     Args:
-        ring: the host.
         product: shares of u with U_BITS + shift fractional bits.
-        shift: what truncates it.
-        plan: the public constants.
     """
     c1, c2, c3, c4 = plan.fit.padded(4)
     one = 1 << U_BITS
@@ -96,9 +92,7 @@ def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
     """Returns 1/sqrt(x), never above it: one-sided in every element, with certainty.
 
     Args:
-        ring: the host.
         x: shares of ring integers with `plan.frac_bits` fractional bits, any shape.
-        plan: the public constants.
 
     Guarantees:
         With X = x 2^f the ring integer and y the result, for every rounding a host may choose: (1 -

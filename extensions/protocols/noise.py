@@ -71,7 +71,6 @@ def party_variance(parties: int, split: NoiseSplit = EVEN) -> float:
     Args:
         parties: number m of those who contribute, the dealer included if it does; at least 1 (the
             plaintext case: the whole variance).
-        split: how they divide the noise; fewer than all of them may collude.
 
     Source:
         Ruan et al., S&P 2023, Protocol 2.
@@ -118,13 +117,9 @@ def check_colluders(parties: int, colluders: int, *, dealer_noise: bool = False)
     """Checks that so many of the parties may collude.
 
     Args:
-        parties: number m of parties, who hold data.
         colluders: number t of them; of one party nothing is asked.
         dealer_noise: whether the dealer contributes. It knows its own summand, and m others of
             variance 1 / (m + 1 - t) are sigma^2 or more for t >= 1 only.
-
-    Raises:
-        ArgumentError: it is otherwise.
     """
     if parties == 1 and not dealer_noise:
         return
@@ -145,7 +140,6 @@ def noise_without(parties: int, missing: int, split: NoiseSplit = EVEN) -> float
     Args:
         parties: number m of those who contribute, the dealer included if it does.
         missing: for how many of them, below m.
-        split: how they divide the noise.
     """
     if not 0 <= missing < parties:
         raise ArgumentError("missing", missing, f"in 0..{parties - 1}")
@@ -176,8 +170,6 @@ def summand_scale(parties: int, sigma: float, *, frac_bits: int, split: NoiseSpl
     Args:
         parties: number of those who contribute, the dealer included if it does.
         sigma: standard deviation that remains after colluding parties subtract theirs.
-        frac_bits: fractional bits of the grid.
-        split: how they divide the noise.
 
     Raises:
         ArgumentError: a negative or infinite sigma, one so small that the grid is no finer than the
@@ -210,12 +202,7 @@ def add_gaussian_noise(
     """Returns each x plus N(0, sigma^2) and more, on the grid 2^-frac_bits; x itself if sigma is 0.
 
     Args:
-        ring: the host.
-        x: shares.
         sigma: standard deviation that remains after any t parties subtract theirs.
-        frac_bits: of x.
-        source: where the parties' noise comes from.
-        split: how they divide it, with the number t of the m parties that may collude.
         dealer_noise: whether who deals correlated randomness contributes as well
             (`extensions.ring.interface.NoiseDealing`): m + 1 summands, each of variance
             1 / (m + 1 - t) sigma^2.
@@ -238,9 +225,6 @@ def add_gaussian_noise(
 
     Deviation:
         the variance of a summand, the grid, and the dealer's.
-
-    Raises:
-        ArgumentError: `summand_scale` cannot be drawn, or nobody deals who could add noise.
     """
     check_colluders(ring.parties, split.colluders, dealer_noise=dealer_noise)
     summands = ring.parties + dealer_noise

@@ -59,9 +59,6 @@ class Own:
 class Keep:
     """Who follows a run. This one keeps nothing; others show it, or keep what it needs to go on.
 
-    Args:
-        host: of the run.
-
     Attributes:
         facts: everything public of the run, by name, that must be equal at all parties.
     """
@@ -124,13 +121,8 @@ def train(
     """Returns shares of the trained model, and the account of what it cost the records.
 
     Args:
-        host: whose parties own the records.
-        config: equal at all parties.
-        own: of this program's owners.
         records: on which all parties have agreed (5.1).
-        way: from the start to the trained model.
         begun: model and account of a run that goes on; None for a new run.
-        keep: follows the run.
 
     Guarantees:
         Nothing is opened. The model is differentially private for every record, as the ledger
@@ -145,9 +137,6 @@ def train(
     Deviation:
         Records are not shared once and for all (line 3): for each step every owner draws its sample
         in private, and shares that, padded to a public number of rows.
-
-    Raises:
-        ArgumentError: of `start`.
     """
     if begun is None:
         model, ledger = start(host, config, own, records)  # 5.2
@@ -232,14 +221,6 @@ def descend(
 ) -> Parameters:
     """Returns the model after all steps of secure DPSGD; nobody sees it.
 
-    Args:
-        step: equal at all parties.
-        host: whose parties own the records.
-        records: of all parties.
-        state: that steps go on from.
-        ledger: takes what they cost.
-        keep: follows the run.
-
     Source:
         Ruan et al., S&P 2023, Protocol 3.
 
@@ -272,11 +253,7 @@ def descend(
 
 
 def public_start(config: Training, features: int) -> list[Integers]:
-    """Returns each weight and bias of the public start in turn.
-
-    Raises:
-        ArgumentError: a hidden model starts from a layer beyond its part of the bound.
-    """
+    """Returns each weight and bias of the public start in turn."""
     pairs = config.spec(features).initial_parameters(config.public_init)
     if config.private and len(pairs) > 1:
         bound = config.max_weight_norm

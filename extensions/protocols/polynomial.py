@@ -33,7 +33,6 @@ class OneSided:
 
     Attributes:
         coefficients: c_1..c_d times 2^coefficient_bits, rounded to integers.
-        coefficient_bits: their fractional bits.
         constant: the largest c_0 for which the rounded polynomial stays below u^(-1/2).
         below: how far below 0.5 it does so, too.
         slope_u: bound of the derivative towards u when u^2 follows u.
@@ -80,8 +79,6 @@ def one_sided(degree: int, coefficient_bits: int, below: float = 0.0) -> OneSide
     """Returns the one-sided fit of that degree with coefficients rounded to the given bits.
 
     Args:
-        degree: of the polynomial.
-        coefficient_bits: fractional bits of its coefficients.
         below: how far below 0.5 it is to be one-sided, too.
     """
     exact = MINIMAX[degree]

@@ -23,7 +23,6 @@ class Records:
     Attributes:
         own: of each rank of the host.
         sizes: number of records of each party; of persons, where these may have several.
-        features: their columns.
     """
 
     own: Sequence[OwnRecords]
@@ -38,10 +37,7 @@ class Records:
         statement: Statement = NOTHING,
         problem: ArgumentError | None = None,
     ) -> "Records":
-        """Returns the records of a program's owners with the sizes of all parties'; one round.
-
-        Args and errors are those of `exchange_public`.
-        """
+        """Returns a program's records with the sizes of all parties'; as `exchange_public`."""
         public = [
             Public(records=len(each), features=each.features.shape[1], classes=each.labels.shape[1])
             for each in own
@@ -78,8 +74,6 @@ def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:
     """Returns in how many parts records are computed, so that memory holds one.
 
     Args:
-        sizes: number of records of each party.
-        features: of a record.
         comparisons: that are made at once for each record.
     """
     most = min(BLOCK // features, COMPARED // max(1, comparisons))
@@ -92,16 +86,10 @@ def exchange_public(
     statement: Statement = NOTHING,
     problem: ArgumentError | None = None,
 ) -> list[Public]:
-    """Returns what is public of every party's records, by rank, or fails in every party; one round.
+    """Returns what is public of every party's records, by rank; one round.
 
-    Args:
-        exchange: how parties hear of each other.
-        own: of each party of this program.
-        statement: that must be equal everywhere.
-        problem: what is wrong with this program's records, if anything.
-
-    Raises:
-        ArgumentError: of `agree`, or features or targets of different widths or shapes.
+    It fails in every party if it does in one: for its problem, or because settings or shapes
+    differ.
     """
     words = [[getattr(each, name) for name in SIZES] for each in own]
     rows = agree(exchange, words, statement, problem)

@@ -122,7 +122,6 @@ class Model:
         """Returns the model for records with so many features.
 
         Args:
-            features: of a record.
             whole: with an output of each class, as it comes of a run; else as it is in training.
         """
         outputs = self.classes if whole else self.outputs
@@ -257,11 +256,7 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Model, Descent, Privacy, Sampling):
-    """The settings of a training, each of them in its range.
-
-    Raises:
-        ArgumentError: one is not.
-    """
+    """The settings of a training, each of them in its range."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -319,10 +314,6 @@ def account(
     """Records that many steps of a run, if it is private.
 
     Args:
-        ledger: that takes them.
-        name: of the phase.
-        config: of the run.
-        steps: number of steps.
         noise_failure: how probable it is that noise of these steps is not what it should be.
     """
     if config.private:

@@ -40,14 +40,7 @@ from extensions.ring.interface import NoiseSource, Ring
 
 @dataclass(frozen=True)
 class Step:
-    """Protocol 3, once for all steps of a run.
-
-    Attributes:
-        config: of the run.
-        network: public facts about the model.
-        rule: what steps make of their sums.
-        mean: of iterates, at the end.
-    """
+    """Protocol 3, once for all steps of a run."""
 
     config: Training
     network: Network
@@ -81,12 +74,8 @@ class Step:
 
         Args:
             config: with the ring's parties and fractional bits.
-            network: of the model.
             rows: of a batch, padding included.
             expected: expected number of real ones, if the settings do not say it.
-
-        Raises:
-            ArgumentError: the step's integers would not fit the ring.
         """
         bound, own = config.max_weight_norm, config.expected_batch_size
         shapes = network.shapes(
@@ -128,13 +117,7 @@ class Step:
         return multipliers(self.config.lr_schedule, self.config.steps)
 
     def clipped(self, ring: Ring, model: Parameters, batch: Batch) -> Sums:
-        """Returns the sums of clipped gradients of rows, without noise.
-
-        Args:
-            ring: the host.
-            model: its weights and biases.
-            batch: the rows.
-        """
+        """Returns the sums of clipped gradients of rows, without noise."""
         plan, weights = self.plan, None
         trace = forward(ring, self.network, model, batch.x)  # 3.5
         gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
@@ -152,9 +135,6 @@ class Step:
         """Makes a step by noisy sums; see `UpdateRule.after`.
 
         Args:
-            ring: the host.
-            noisy: sums of all rows, with noise.
-            store: what it goes on from, and changes.
             public: the integers of the step, or what stands for them.
         """
         counted, *integers = public
@@ -181,9 +161,6 @@ class SampledStep:
     """A step over a fresh sample, whose rows may be computed in pieces, one after the other.
 
     Attributes:
-        step: what is computed of the rows.
-        host: whose parties own the records.
-        placed: their records.
         rows: public number of rows of each party, a multiple of the pieces.
         pieces: of the sample, each with equally many rows of every party.
     """

@@ -54,7 +54,6 @@ class Masked(NamedTuple):
     """Wires that are open under masks; all words are stacked.
 
     Attributes:
-        opened: the public words.
         masks: XOR shares of their masks.
         products: XOR shares of the products `extensions.ring.words.Sums.monomials` of masks.
     """
@@ -68,9 +67,6 @@ def masked(host: WordHost, wires: Word, sums: Sums, dealt: Dealt | None = None) 
     """Opens the wires under fresh masks.
 
     Args:
-        host: the host.
-        wires: words, stacked.
-        sums: what is to be computed of them, by `evaluated`.
         dealt: `extensions.ring.tuples.WordMasks` for those wires and sums, if they were dealt for
             this opening already; by default they are dealt now.
 
@@ -87,9 +83,6 @@ def evaluated(host: WordHost, sums: Sums, wires: Masked, *, ones: bool = False) 
     """Returns XOR shares of sums of products of the wires' values; local.
 
     Args:
-        host: the host.
-        sums: that `wires` was opened for.
-        wires: open under masks.
         ones: whether right shifts bring in ones.
     """
     first = wires.masks[:1]
@@ -101,7 +94,6 @@ def subtract_words(host: WordHost, minuends: Word, bits: Word, products: Word) -
     """Returns XOR shares of the bits of c - r for a public word c and a shared random word r.
 
     Args:
-        host: the host.
         minuends: public c, of the shape of r.
         bits: XOR shares of r.
         products: shares of what `SUBTRAHEND` has of them, stacked.

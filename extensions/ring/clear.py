@@ -29,7 +29,6 @@ class ClearRing(Composed):
     """Integers modulo 2^64 in NumPy, held by nobody in particular.
 
     Args:
-        frac_bits: fractional bits f.
         parties: how many parties the noise is to be summed over.
         rounding: how `truncate` rounds z / 2^m when 2^m does not divide z: "probabilistic" as the
             hosts do (up with probability of the fraction), "floor" or "ceiling" always so,

@@ -55,7 +55,6 @@ def signs(
     """Returns XOR-shared words with the sign bits of c - r, as `planes.unpacked` takes them.
 
     Args:
-        host: the host.
         minuends: public c, four words of shape (kinds, size).
         dealt: what followed from r by `SUBTRAHENDS`, (words, size).
         later: `LATER_MASKS` for this comparison; by default each is dealt when it is needed.

@@ -41,11 +41,6 @@ def wrap(value: int) -> int:
 def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> Integers:
     """Returns `values` rounded to the nearest multiple of 2^-frac_bits, as raw ring integers.
 
-    Args:
-        values: real numbers of any shape.
-        frac_bits: fractional bits f.
-        name: what to call the argument in an error.
-
     Raises:
         ArgumentError: a value is NaN, infinite, or at least 2^(62 - f) in magnitude.
     """

@@ -93,7 +93,6 @@ class Ring(Protocol):
         """Returns x[:, places], (rows, *places.shape), where a place of -1 has 0; local.
 
         Args:
-            x: shares of (rows, columns).
             places: public, of any shape, each in -1..columns - 1.
         """
 
@@ -175,7 +174,6 @@ class Ring(Protocol):
         """Returns the rows as `scale_rows` takes them, and squared norms, (rows,), untruncated.
 
         Args:
-            rows: shares of matrices, (rows, columns), all of the same number of rows.
             shift: fractional bits that the factor loses before it scales them.
             beside: further matrices, whose rows are squared but not scaled.
 
@@ -188,7 +186,6 @@ class Ring(Protocol):
 
         Args:
             rows: of `square_rows`; for this one factor.
-            factor: shares, (rows,).
 
         Cost:
             A truncation and a product: two rounds.
@@ -229,13 +226,9 @@ class NoiseDealing(Protocol):
         """Returns each x plus an integer draw, of which only shares are dealt.
 
         Args:
-            x: shares.
             scale: its standard deviation, in ring units.
             source: of plaintext, where nobody deals; a dealer draws from its own generator.
 
         Cost:
             No round; 8 bytes a value, dealt to one of the parties.
-
-        Raises:
-            ArgumentError: nobody deals but the parties.
         """

@@ -23,8 +23,6 @@ class Part:
     """Words of one shape.
 
     Attributes:
-        shape: of the words.
-        sharing: how they are shared.
         kept: of a mask, whether its shares serve when the value under it is open.
     """
 
@@ -35,13 +33,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Joint:
-    """Uniform words, and words that follow from them.
-
-    Attributes:
-        masks: parts that are drawn.
-        dependents: parts that follow.
-        follow: computes them.
-    """
+    """Uniform words, and words that follow from them."""
 
     masks: tuple[Part, ...]
     dependents: tuple[Part, ...]
@@ -79,8 +71,6 @@ def selection(count: int, kinds: int, shift: int) -> Joint:
     `truncated` has it, and its products with d.
 
     Args:
-        count: elements of x.
-        kinds: number of thresholds.
         shift: of the truncation; 0 for none.
     """
     size = quarter(count)

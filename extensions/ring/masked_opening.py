@@ -35,9 +35,7 @@ class Truncated(NamedTuple):
     """A value z / 2^m as a public word less a mask r': P - r', of r' = low - turn * top.
 
     Attributes:
-        public: the public word P.
         turn: what the mask's top bit counts, public: 2^(63 - m), added or taken.
-        value: shares of the value.
     """
 
     public: Word
@@ -114,9 +112,6 @@ class MaskedOpening(Composed):
         Cost:
             One round; one word opened for each element.
 
-        Raises:
-            ArgumentError: a shift is not in 0..62.
-
         Source:
             Dalskov, Escudero and Keller 2020.
         """
@@ -142,8 +137,6 @@ class MaskedOpening(Composed):
         to the sign of the last term, which the top bit of c tells.
 
         Args:
-            c: opened.
-            shift: m.
             low: shares of r's low 63 bits, shifted by m.
             top: shares of its top bit.
         """
@@ -197,13 +190,10 @@ class MaskedOpening(Composed):
         dealt: Bits,
         later: Sequence[Dealt] | None = None,
     ) -> Bits:
-        """Returns the signs of x - t for each public t, given x + r; 2 rounds.
+        """Returns the signs of x - t for each public t, given the opened c = x + r; 2 rounds.
 
-        Args:
-            c: the opened x + r, of one axis.
-            thresholds: t.
-            dealt: what followed from r, by `RandomPlanes`.
-            later: as `extensions.ring.comparison.signs` takes it.
+        c has one axis, `dealt` is what followed from r by `RandomPlanes`, and `later` is as
+        `comparison.signs` takes it.
         """
         (count,) = c.shape
         column = self._column([wrap(t) for t in thresholds], c)

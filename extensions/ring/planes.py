@@ -27,7 +27,6 @@ def planes(words: Sequence[Word], width: int) -> list[Word]:
     """Returns four words whose block 4 m + j is block 4 m + i of word j, for each i; local.
 
     Args:
-        words: four, public or shared by XOR.
         width: of a block, in bits.
 
     The planes of the planes are the words.
@@ -63,7 +62,6 @@ def lanes(word: Word, concatenate: Callable[[Sequence[Word]], Word]) -> list[Wor
     """Returns every fourth element of a word, from each of the first four on.
 
     Args:
-        word: of any shape.
         concatenate: joins words along their first axis; where 4 does not divide the number of
             elements, the first one stands for those that are missing.
     """
@@ -83,7 +81,6 @@ def bits_of(words: Word, constant: Callable[[Integers], Any]) -> Word:
     """Returns all bits of words of one axis, from the lowest, (words, 64); local.
 
     Args:
-        words: public, shared by XOR, or a dealer's.
         constant: returns public integers as such words are shifted by them.
     """
     return (words.reshape(-1, 1) >> constant(np.arange(RING_BITS))) & 1
@@ -95,7 +92,6 @@ def unpacked(bits: Any, kinds: int, count: int) -> Any:
     Args:
         bits: each word's 64 along a last axis, (words, 64).
         kinds: number of words that each of the first lane's elements became.
-        count: number of elements.
     """
     size = quarter(count)
     second = quarter(kinds * size)

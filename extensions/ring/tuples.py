@@ -99,11 +99,7 @@ class TruncationPair:
 
 @dataclass(frozen=True)
 class BitWords:
-    """A uniform word, shared bitwise; additively the bits that it has at `positions`.
-
-    Raises:
-        ValueError: a position that no word has.
-    """
+    """A uniform word, shared bitwise; additively the bits that it has at `positions`."""
 
     positions: tuple[int, ...]
     masks: ClassVar[int] = 1

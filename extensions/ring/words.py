@@ -155,7 +155,6 @@ class _Step(NamedTuple):
     """Rows of products that have one factor more, from the rows of those before.
 
     Attributes:
-        gated: whether the last factor is.
         public: the last factors' opened words.
         masked: rows of the products before with the last factors' masks.
         plain: rows of the products before.
@@ -246,7 +245,6 @@ class Sums:
         """Returns this party's XOR shares of each sum; local.
 
         Args:
-            host: what computes.
             opened: the public words E = value ^ mask of all wires, stacked.
             masks: XOR shares of their masks A, stacked.
             products: XOR shares of the products `monomials` of masks, stacked.

@@ -107,11 +107,7 @@ class Layers:
         return self
 
     def text(self) -> str:
-        """Returns the list as the name of a model.
-
-        Raises:
-            ArgumentError: a value that JSON does not have.
-        """
+        """Returns the list as the name of a model."""
         try:
             return PREFIX + json.dumps(self.entries, separators=(",", ":"))
         except TypeError as error:
@@ -128,9 +124,6 @@ def named(text: str) -> str:
     """Returns the name of a model: that of ``module:function`` is the list that it makes.
 
     The module is looked for as Python does, and in the current folder.
-
-    Raises:
-        ArgumentError: there is no such function, or it makes none.
     """
     if not is_own(text):
         return text
@@ -208,11 +201,7 @@ def takes_images(text: str) -> bool:
 
 
 def stages_of(text: str, features: int, outputs: int) -> list[Stage]:
-    """Returns the stages of a list, and behind them the layer of the outputs.
-
-    Raises:
-        ArgumentError: as `checked`; or a layer does not fit what comes before it.
-    """
+    """Returns the stages of a list, and behind them the layer of the outputs."""
     sketch = Sketch(Grid.square(features, model="layers") if takes_images(text) else features)
     left = _Left(_MOST_VALUES, _MOST_WEIGHTS)
     _sketch(sketch, left, checked(text))
@@ -239,22 +228,13 @@ def _sketch(sketch: Sketch, left: _Left, entries: Iterable[tuple[str, dict[str, 
 
 @dataclass
 class _Left:
-    """What layers may still take.
-
-    Attributes:
-        values: of a record.
-        weights: of the network.
-    """
+    """What layers may still take: values of a record, and weights of the network."""
 
     values: int
     weights: int
 
     def take(self, sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
-        """Checks that what a layer takes is left, before any memory is taken for it.
-
-        Raises:
-            ArgumentError: it is not.
-        """
+        """Checks that what a layer takes is left, before any memory is taken for it."""
         inputs, outputs = sketch.size, given.get("channels", given.get("outputs", 0))
         values = outputs
         if name in _OF_IMAGES and sketch.grid is not None:

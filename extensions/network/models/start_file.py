@@ -60,9 +60,6 @@ def kept(text: str) -> str:
 
     Its arrays ``weight_i`` and ``bias_i`` are kept in the user's cache. If it is a saved model that
     `model_owes`, `COUNTED` takes the place of ``file:``; weights without a header are public.
-
-    Raises:
-        ArgumentError: a file that holds no such arrays of finite numbers.
     """
     path = Path(text)
     if path.suffix != ".npz":
@@ -79,15 +76,7 @@ def kept(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals, Reals]]:
-    """Returns the weights and biases that `kept` has kept.
-
-    Args:
-        init: what it returned.
-        shapes: of the model's weights, whose biases have as many values as rows.
-
-    Raises:
-        ArgumentError: this host has no such copy, or they are of another model.
-    """
+    """Returns the weights and biases that `kept` has kept."""
     path = _place(init)
     if not path.exists():
         advice = "Give the file itself on every host."

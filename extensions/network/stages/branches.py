@@ -88,21 +88,12 @@ class Join(_End):
 
 
 def places(inputs: int, outputs: int) -> tuple[Fork, Turn, Join]:
-    """Returns what stands before, between and behind two branches.
-
-    Args:
-        inputs: values that both take.
-        outputs: values that both return.
-    """
+    """Returns what stands before, between and behind two branches."""
     return Fork(inputs), Turn(outputs, inputs), Join(outputs)
 
 
 def check_branches(stages: Iterable[Stage]) -> None:
-    """Checks that branches are closed, and take and return equally many values.
-
-    Raises:
-        ArgumentError: they do not.
-    """
+    """Checks that branches are closed, and take and return equally many values."""
     waiting: list[int] = []
     for stage in stages:
         if isinstance(stage, Branching):

@@ -22,9 +22,6 @@ class Grid:
     """How the values of an image lie in a row; a signal is an image of height 1.
 
     Attributes:
-        channels: number of them.
-        height: of each.
-        width: of each.
         channels_last: whether the channels of a point are beside each other (as in Keras and in
             files of images), or each channel is a block (as in PyTorch).
     """
@@ -42,15 +39,7 @@ class Grid:
 
     @classmethod
     def square(cls, features: int, *, model: str) -> "Grid":
-        """Returns the grid of square images with one channel or three, the channels last.
-
-        Args:
-            features: of a record.
-            model: whose input it is, for the error.
-
-        Raises:
-            ArgumentError: there are no such images with so many values.
-        """
+        """Returns the grid of square images with one channel or three, the channels last."""
         for channels in (1, 3):
             side = math.isqrt(features // channels)
             if features and channels * side * side == features:
@@ -81,14 +70,8 @@ class Window:
     """The windows that are taken of an image: its positions, and what each of them holds.
 
     Args:
-        grid: of the image.
-        kernel: height and width of a window.
-        stride: steps between windows, down and across.
         padding: points of zeros around the image: (above, below) and (left, right).
         dilation: steps between the points of one window.
-
-    Raises:
-        ArgumentError: a value out of range, or a window that is larger than the padded image.
     """
 
     grid: Grid
@@ -188,10 +171,7 @@ def fold(ring: Ring, values: Share, places: Integers, size: int) -> Share:
     """Returns, for each place of a row, the sum of the values that came from it, (rows, size).
 
     Args:
-        ring: the host.
         values: shares of (rows, ...), as `Ring.gather` returned them; local.
-        places: those they came from.
-        size: of a row.
     """
     rows = values.shape[0]
     found = ring.gather(values.reshape(rows, places.size), folded(places, size))

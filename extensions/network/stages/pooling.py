@@ -15,11 +15,7 @@ from extensions.ring.interface import Ring, Share
 
 @dataclass(frozen=True)
 class Pooling(Stage):
-    """One value for the points of a window, channel by channel.
-
-    Args:
-        window: of the image.
-    """
+    """One value for the points of a window, channel by channel."""
 
     window: Window
 

@@ -29,12 +29,8 @@ class Trained(Stage, ABC):
     """A stage with weights: one layer, or several beside each other.
 
     Attributes:
-        has_bias: whether its biases are trained.
         has_weight: whether its weights are; without either the stage is frozen.
         layers: number of layers, of which each has a weight and perhaps a bias.
-        positions: at which each layer is applied in a record.
-        in_features: columns of each weight.
-        out_features: rows of each weight.
     """
 
     has_bias: bool
@@ -152,16 +148,6 @@ class Convolution(Trained):
     The channels are split among groups, each of which is a layer of its own with a weight
     (channels / groups, channels of the input / groups x points of the window), its columns in the
     order channel, row, column: PyTorch's weight, flattened. Of its output the channels are last.
-
-    Args:
-        window: of the input.
-        channels: of the output.
-        groups: of channels.
-        has_bias: whether biases are trained.
-        has_weight: whether weights are.
-
-    Raises:
-        ArgumentError: groups that do not divide both numbers of channels.
     """
 
     window: Window

@@ -29,16 +29,8 @@ ARCHIVE = Published(
 def read_cifar10(folder: Path | None, download: bool) -> Split:
     """Returns the images (records, 32, 32, 3), in their order.
 
-    Args:
-        folder: holds ``cifar-10-batches-bin`` or is that folder; or holds ``labels.npz`` (y_train,
-            y_test) beside ``train_*.webp`` and ``test_*.webp``, lossless strips of images one above
-            the other; None: of `find_folder`.
-        download: fetch the binary version into the folder.
-
-    Raises:
-        ArgumentError: files that are missing or damaged, or the version for Python: reading it
-            would run whatever code the file holds.
-        MissingExtraError: strips are given and Pillow is not installed.
+    The folder is or holds ``cifar-10-batches-bin``; or it holds ``labels.npz`` (y_train, y_test)
+    beside ``train_*.webp`` and ``test_*.webp``, lossless strips of images one above the other.
     """
     folder = find_folder("cifar10", folder, download=download, files=BINARY)
     if download:

@@ -31,12 +31,9 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
     """Returns the names of the columns, and each column's cells as they are written.
 
     A cell may stand between quotation marks. Only there may it have separators, line breaks and
-    quotation marks, each of which is doubled.
-
-    Raises:
-        ArgumentError: a file that is empty, not UTF-8 or not well-formed; a row with more or fewer
-            cells than the header; or lines that may be one record or several. The error has the
-            line, as an editor counts it, and the character, but no cell.
+    quotation marks, each of which is doubled. A row has as many cells as the header, and no lines
+    that may be one record or several. Errors name the line, as an editor counts it, and the
+    character, but no cell.
     """
     file = _File(path, separator)
     header, *rows = file.rows()
@@ -65,11 +62,7 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
 
 
 def likely_separator(path: Path) -> Separator:
-    """Returns the separator that a file's header has most often; a comma if it has none.
-
-    Raises:
-        ArgumentError: the file is not UTF-8, or empty.
-    """
+    """Returns the separator that a file's header has most often; a comma if it has none."""
     return _File(path, ",").likely_separator
 
 
@@ -187,14 +180,8 @@ class _File:
 
         Two stray quotation marks can make one well-formed record of all rows between them. Then
         each line, with what stands before or behind the cell, has as many cells as a row, and in
-        some column these are like those of other rows.
-
-        Args:
-            row: of the file.
-            kinds: whether a cell is like those of one line, by column; none for the header.
-
-        Raises:
-            ArgumentError: it may be several.
+        some column these are like those of other rows. `kinds` says of a cell, by column, whether
+        it is like those of one line; there are none for the header.
         """
         start, cells, _ = row
         for place, cell in enumerate(cells):

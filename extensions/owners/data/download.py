@@ -33,9 +33,6 @@ def fetch(published: Published, folder: Path) -> Path:
     """Returns the file in the folder, which is downloaded and checked if it is not there.
 
     A file appears under its name only whole and with the right digest.
-
-    Raises:
-        ArgumentError: no connection, or another digest than the published one.
     """
     path = folder / published.name
     if path.is_file():
@@ -65,11 +62,7 @@ def fetch(published: Published, folder: Path) -> Path:
 
 
 def fetch_folder(published: Published, folder: Path, name: str) -> Path:
-    """Returns the folder of that name in a published archive, unpacked into `folder`, whole.
-
-    Raises:
-        ArgumentError: as `fetch`.
-    """
+    """Returns the folder of that name in a published archive, unpacked into `folder`, whole."""
     unpacked = folder / name
     if not unpacked.is_dir():
         path = fetch(published, folder)

@@ -72,11 +72,7 @@ def _named(part: Split | Contents) -> Contents:
 
 
 def read_classes(path: Path) -> int | None:
-    """Returns the number of classes that an .npz file says; None if it says none.
-
-    Raises:
-        ArgumentError: no such file.
-    """
+    """Returns the number of classes that an .npz file says; None if it says none."""
     if not path.is_file():
         raise unreadable(str(path), "an existing .npz file")
     try:
@@ -98,21 +94,12 @@ def _save(file: BinaryIO, arrays: Contents) -> None:
 
 
 def read_party_file(path: Path) -> Split:
-    """Returns the features in a file with arrays train_x, train_y, test_x and test_y.
-
-    Raises:
-        ArgumentError: the file or an array is missing or not numeric, they do not belong together,
-            there is no record to train on, or a value is not finite; there may be none held out.
-    """
+    """Returns the features in a file with arrays train_x, train_y, test_x and test_y."""
     return _read(path, ("table",))
 
 
 def read_raw_file(path: Path) -> Split:
-    """Returns the records in such a file: images, a table or texts, before features are taken.
-
-    Raises:
-        ArgumentError: as `read_party_file`.
-    """
+    """Returns the records in such a file: images, a table or texts, before features are taken."""
     return _read(path, KINDS)
 
 

@@ -28,15 +28,6 @@ def find_folder(name: str, given: Path | None, *, download: bool, files: str) ->
     That is the one that is given; else, unless they are to be downloaded, the folder NAME in the
     one that the variable PEA_DATA names; else ``pea/data/NAME`` in the user's cache
     (``XDG_CACHE_HOME``), where downloads go.
-
-    Args:
-        name: of the data set.
-        given: as `data_dir`, or None.
-        download: whether missing files will be fetched.
-        files: which files the folder must hold, in words.
-
-    Raises:
-        ArgumentError: there is no such folder, and nothing shall be downloaded.
     """
     if given is not None:
         return given

@@ -26,13 +26,8 @@ Reviews = dict[str, list[tuple[str, int]]]
 def read_imdb(folder: Path | None, download: bool) -> Split:
     """Returns the reviews as texts, negative ones first.
 
-    Args:
-        folder: holds ``aclImdb`` or is that folder; or holds ``imdb_reviews.jsonl.xz``, one object
-            a line with split ("train" or "test"), label (0 or 1) and text; None: of `find_folder`.
-        download: fetch the archive into the folder.
-
-    Raises:
-        ArgumentError: files that are missing or damaged.
+    The folder is or holds ``aclImdb``; or it holds ``imdb_reviews.jsonl.xz``, one object a line
+    with split ("train" or "test"), label (0 or 1) and text.
     """
     folder = find_folder("imdb", folder, download=download, files=FOLDER)
     if download:

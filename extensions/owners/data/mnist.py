@@ -29,15 +29,7 @@ DIGESTS = {
 
 
 def read_mnist(folder: Path | None, download: bool) -> Split:
-    """Returns the images (records, 28, 28), in their order.
-
-    Args:
-        folder: of the files; None: of `find_folder`.
-        download: fetch missing files into the folder.
-
-    Raises:
-        ArgumentError: files that are missing, damaged or do not belong together.
-    """
+    """Returns the images (records, 28, 28), in their order."""
     folder = find_folder("mnist", folder, download=download, files="the four MNIST idx files")
     if download:
         for name, digest in DIGESTS.items():

@@ -23,10 +23,6 @@ def read_parquet(path: Path) -> tuple[list[str], list[Sequence[Any]]]:
     Bytes are decoded as UTF-8. Dates and times become text; a time with a zone is then in UTC.
     Floats of 16 or 32 bits stay so, because as text they have the digits of a CSV file. Lists,
     structures and durations become objects that no column may have from which a model learns.
-
-    Raises:
-        ArgumentError: a damaged file, or bytes that are no text; the column is named.
-        MissingExtraError: pyarrow is not installed.
     """
     pyarrow = optional("pyarrow", "pyarrow", "parquet")
     parquet = optional("pyarrow.parquet", "pyarrow", "parquet")

@@ -41,18 +41,11 @@ PARTITIONS: dict[str, Callable[[Labels, int, int], Rows]] = {"iid": iid, "shards
 
 
 def split_among(split: Split, parties: int, partition: str = "iid", seed: int = 0) -> list[Split]:
-    """Returns one share of the records for each party.
+    """Returns one share of the records, which come shuffled, for each party.
 
-    Args:
-        split: shuffled records.
-        parties: their number.
-        partition: "iid" (sizes differ by one at most) or "shards", of the training records; those
-            held out are always dealt evenly, since the model is judged by all of them. Records of a
-            person stay together.
-        seed: of the shards; public.
-
-    Raises:
-        ArgumentError: fewer records than parties (or than shards), or an unknown partition.
+    The partition is of training records: "iid" (sizes differ by one at most) or "shards". Held-out
+    records are always dealt evenly, since the model is judged by all of them. Records of a person
+    stay together.
     """
     for name, count in (("training", len(split.train_x)), ("held-out", len(split.test_x))):
         Whole(1, count, f"at most {count}, the number of {name} records").check("parties", parties)

@@ -60,7 +60,6 @@ class Split:
         train_units: numbers of the persons whom training records are about, (records,); None where
             each is about another.
         classes: number of classes; 0 where it is not known.
-        schema: by which a table was read, if by any.
         clipped: number of values that were clipped, by column; its owner's alone.
         left_out: number of records beyond the most that count of a person; its owner's alone.
     """

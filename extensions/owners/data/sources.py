@@ -50,21 +50,13 @@ def load(name: str, data_dir: Path | None, seed: int) -> Split:
     """Returns a data set by name, every row centred and scaled to Euclidean norm 1.
 
     A table is not centred, and its rows are only shortened if they are longer than that.
-
-    Raises:
-        ArgumentError: an unknown name, files that are missing or damaged, or texts, which have no
-            numbers before features are taken.
     """
     raw = load_raw(name, data_dir, seed)
     return replace(raw, train_x=raw_rows(raw.train_x), test_x=raw_rows(raw.test_x))
 
 
 def raw_rows(x: Raw, bound: float = 1.0) -> Raw:
-    """Returns pixels as centred rows of norm `bound`, and rows of a table cut to it.
-
-    Raises:
-        ArgumentError: texts.
-    """
+    """Returns pixels as centred rows of norm `bound`, and rows of a table cut to it."""
     if x.dtype == object:
         advice = "Give {features=words} or {features=hashed}."
         raise ArgumentError("features", "raw", "an extractor for texts", advice)
@@ -88,15 +80,6 @@ def load_raw(
             "mnist", "cifar10" or "imdb" (files with their own test split); "csv:PATH" or
             "parquet:PATH" (a seeded fifth is held out) or "npz:PATH" (train_x, train_y, test_x,
             test_y).
-        data_dir: folder of the files of mnist, cifar10 or imdb; None: of `find_folder`.
-        seed: of shuffling and holding out; public.
-        columns: as in `load_own`.
-        names: likewise.
-        schema: likewise.
-        download: fetch what is missing from where it is published.
-
-    Raises:
-        ArgumentError: an unknown name, or files that are missing or damaged.
     """
     if name in READERS:
         read, classes = READERS[name]
@@ -128,17 +111,10 @@ def load_own(
     Args:
         paths: .npz with train_x, train_y, test_x, test_y; or .csv or .parquet, of which a seeded
             fifth is held out.
-        seed: of shuffling and holding out; public.
-        columns: of tables.
         names: of the classes of tables; None: all distinct labels of all files, which become
             public.
-        schema: by which tables are read, instead of columns and names.
         classes: number of classes, if known; else labels are below `LABELS`, unless more names are
             given.
-
-    Raises:
-        ArgumentError: as `read_raw_file`, `read_plain` and `encode_table`; files of different
-            width or kind, tables of different columns, or a label of more classes than there are.
     """
     tables = [path for path in paths if is_table(path)]
     if schema is None:
@@ -190,13 +166,7 @@ def read_unlabelled(
             .parquet. Further columns are left out, and so are labels.
         columns: names of the numbers of a table, in the order of a model's features.
         text: column of a table's texts; None where records are numbers.
-        schema: by which a table is read, if by any.
         known_by: column of a table's identifiers, which may be one of the model's, too.
-
-    Raises:
-        ArgumentError: no such file, one that is damaged or holds other records, or identifiers
-            that it does not have.
-        MissingExtraError: a .parquet file, and pyarrow is not installed.
     """
     if not is_table(path):
         if known_by is not None:

@@ -48,16 +48,7 @@ class Columns:
     text: str | None = None
 
     def check(self, *, tables: bool, schema: bool, names: Sequence[str] | None = None) -> None:
-        """Checks that what is said of columns can be true.
-
-        Args:
-            tables: whether some file is a table.
-            schema: whether a schema says what its columns are.
-            names: of classes, if they are given.
-
-        Raises:
-            ArgumentError: columns or classes are named where there is no table, or a schema.
-        """
+        """Checks that what is said of columns can be true."""
         if schema or not tables:
             rule = "with {schema}, which says it" if tables else "except for a table"
             check_left_out(rule, label=self.label, text=self.text, class_names=names)
@@ -74,26 +65,12 @@ def is_named_as_records(path: Path) -> bool:
 
 
 def separator_of(path: Path) -> Separator:
-    """Returns what seems to separate the cells of a table; a comma if it is no .csv file.
-
-    Raises:
-        ArgumentError: a .csv file that is not there, empty or not UTF-8.
-    """
+    """Returns what seems to separate the cells of a table; a comma if it is no .csv file."""
     return likely_separator(_existing(path)) if path.suffix.lower() == ".csv" else ","
 
 
 def read_cells(path: Path, separator: Separator = ",") -> dict[str, Cells]:
-    """Returns the values of each column, as written in the file.
-
-    Args:
-        path: .csv (UTF-8, names of the columns in its first row) or .parquet.
-        separator: of the cells of a .csv file.
-
-    Raises:
-        ArgumentError: no such file, one that is not well-formed (`read_csv`, `read_parquet`), a
-            column without a name or with that of another one, or no records.
-        MissingExtraError: a .parquet file, and pyarrow is not installed.
-    """
+    """Returns the values of each column of a .csv (UTF-8) or .parquet file, as written there."""
     parquet = _existing(path).suffix.lower() == ".parquet"
     names, columns = read_parquet(path) if parquet else read_csv(path, separator)
     for place, name in enumerate(names, start=1):
@@ -115,16 +92,7 @@ def read_plain(
 ) -> tuple[dict[Path, Encoded], tuple[str, ...], tuple[str, ...]]:
     """Returns records and labels of tables without a schema, and the names of columns and classes.
 
-    Args:
-        paths: of the tables; the first one's order is that of the columns.
-        columns: which of them are what.
-        names: of the classes; None: all distinct labels.
-
-    Raises:
-        ArgumentError: as `read_cells`; no such column, one for two things, the index of pandas, or
-            tables of different columns; a missing value or one that is no number, with its row
-            (records count from 1) and column; labels that are no classes, or none of the names.
-        MissingExtraError: as `read_cells`.
+    The first table's order is that of the columns. Without `names` all distinct labels are classes.
     """
     order: tuple[str, ...] = () if columns.text is None else (columns.text,)
     labels, x = {}, {}
@@ -159,11 +127,7 @@ def _check_columns(path: Path, own: Sequence[str], order: Sequence[str]) -> None
 
 
 def labels_in(path: Path, table: Table, columns: Columns) -> list[str]:
-    """Returns each record's label in the one way that it is written (`label_of`).
-
-    Raises:
-        ArgumentError: no such column, that of the texts too, or a missing label.
-    """
+    """Returns each record's label in the one way that it is written (`label_of`)."""
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
             allowed = f"a column of {path.name}: {names_in(table)}"
@@ -185,18 +149,7 @@ def features_in(
     texts: bool,
     advice: str = "The model has no schema for other values.",
 ) -> Raw:
-    """Returns the numbers of a table's columns, or its texts, found by their names.
-
-    Args:
-        path: of the table.
-        table: as `read_cells` reads it.
-        names: of the columns; of texts one.
-        texts: whether records are texts.
-        advice: what to do about values that are no numbers.
-
-    Raises:
-        ArgumentError: no such column, or a value that is missing or no number.
-    """
+    """Returns the numbers of a table's columns, or the texts of one, found by their names."""
     for name in names:
         if name not in table:
             allowed = f"a table with the column {name!r}, from which the model learnt"
@@ -209,11 +162,7 @@ def features_in(
 
 
 def ids_in(path: Path, table: Table, name: str) -> list[str]:
-    """Returns the values of a table's column as they are written, as `features_in`; "" for none.
-
-    Raises:
-        ArgumentError: no such column, or one of values that have no text.
-    """
+    """Returns the values of a table's column as they are written, as `features_in`; "" for none."""
     if name not in table:
         raise ArgumentError(
             "id", name, f"a column of {path.name}: {names_in(table)}", code="choice"
@@ -245,9 +194,7 @@ def _existing(path: Path) -> Path:
 def class_names(labels: Sequence[str]) -> tuple[str, ...]:
     """Returns the distinct labels: numbers by size, anything else by alphabet.
 
-    Raises:
-        ArgumentError: they are measurements rather than classes: numbers that are not whole, or
-            more than `MOST_CLASSES` of them.
+    Raises ArgumentError if they are measurements: not whole, or more than `MOST_CLASSES` numbers.
     """
     names = sorted(set(labels))
     numbers = [number_of(name) for name in names]

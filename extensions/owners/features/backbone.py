@@ -23,17 +23,9 @@ SIDE = 224
 def make(argument: str | None, weights: Path | None) -> Extractor:
     """Returns the extractor ``backbone`` or ``backbone:ARCHITECTURE``, what its last layer is fed.
 
-    Images are resized to 224 x 224 and standardised by ImageNet's published means.
-
-    Args:
-        argument: a classifier of torchvision, such as resnet18 (the default), vit_b_16 or
-            mobilenet_v3_small.
-        weights: file of its state dictionary; None: the weights that torchvision downloads.
-
-    Raises:
-        ArgumentError: an unknown architecture, no download, or a file of other weights.
-        MissingExtraError: torchvision is not installed.
-        PeaError: the installed torchvision does not belong to the installed torch.
+    Images are resized to 224 x 224 and standardised by ImageNet's published means. The architecture
+    is a classifier of torchvision, such as resnet18 (the default) or vit_b_16; `weights` is the
+    file of its state dictionary, or None for those that torchvision downloads.
     """
     try:
         import torch

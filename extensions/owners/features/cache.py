@@ -30,13 +30,10 @@ def digest_of(x: Raw) -> str:
 
 
 class Cache:
-    """Features by what they were taken from and how.
+    """Features by what they were taken from and how, in ``pea/features`` of the user's cache.
 
     A file begins with the SHA-256 of its rest, so that one that is damaged counts as absent; it
     appears under its name only whole; only its owner can read it.
-
-    Args:
-        folder: of the files; None: ``pea/features`` in the user's cache (``XDG_CACHE_HOME``).
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -60,11 +57,7 @@ class Cache:
         return np.load(io.BytesIO(body), allow_pickle=False)  # type: ignore[no-any-return]
 
     def write(self, path: Path, features: Features) -> None:
-        """The features are in the file, once this returns.
-
-        Raises:
-            ArgumentError: the folder cannot be written.
-        """
+        """Writes the features to the file."""
         buffer = io.BytesIO()
         np.save(buffer, features, allow_pickle=False)
         body = buffer.getvalue()

@@ -13,11 +13,7 @@ from extensions.owners.features.images import resized
 
 
 def mirrored(extractor: Extractor) -> Extractor:
-    """Returns an extractor of the mean of an image's features and its mirror image's.
-
-    Raises:
-        ArgumentError: the extractor takes no images.
-    """
+    """Returns an extractor of the mean of an image's features and its mirror image's."""
     if "images" not in extractor.kinds:
         name = f"{extractor.name},mirror"
         raise ArgumentError("features", name, "an extractor of images, with mirror behind it")
@@ -40,11 +36,7 @@ def rooted(extractor: Extractor) -> Extractor:
 
 
 def bicubic(extractor: Extractor) -> Extractor:
-    """Returns an extractor that is given images in its own size, by bicubic interpolation.
-
-    Raises:
-        ArgumentError: the extractor takes images in any size, or none.
-    """
+    """Returns an extractor that is given images in its own size, by bicubic interpolation."""
     size = extractor.size
     if size is None:
         name = f"{extractor.name},bicubic"
@@ -60,11 +52,7 @@ OPTIONS: Mapping[str, Callable[[Extractor], Extractor]] = {
 
 
 def with_option(extractor: Extractor, option: str) -> Extractor:
-    """Returns an extractor named ``NAME,OPTION``, which is applied after those before it.
-
-    Raises:
-        ArgumentError: an option of no such name, or one that the extractor does not take.
-    """
+    """Returns an extractor named ``NAME,OPTION``, which is applied after those before it."""
     name = f"{extractor.name},{option}"
     if option not in OPTIONS:
         allowed = f"an extractor with some of the options {', '.join(OPTIONS)}"
@@ -73,11 +61,7 @@ def with_option(extractor: Extractor, option: str) -> Extractor:
 
 
 def side_by_side(parts: Sequence[Extractor]) -> Extractor:
-    """Returns the extractor ``A+B``: rows of all, each centred and of norm 1/sqrt(their number).
-
-    Raises:
-        ArgumentError: they take no kind of record in common.
-    """
+    """Returns the extractor ``A+B``: rows of all, each centred and of norm 1/sqrt(their number)."""
     name = "+".join(part.name for part in parts)
     kinds = tuple(kind for kind in parts[0].kinds if all(kind in part.kinds for part in parts))
     if not kinds:

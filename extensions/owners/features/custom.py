@@ -30,10 +30,6 @@ def make(text: str) -> Extractor:
 
     Owners compare digests of the source of the function's module, of the modules beside it that it
     uses, and of its weights: its attribute ``weights``, the path of a file or a list of them.
-
-    Raises:
-        ArgumentError: no such module or function (the working folder is searched too), or no such
-            file of its weights.
     """
     function = own_function("features", text)
     stated = getattr(function, "version", None)

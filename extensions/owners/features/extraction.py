@@ -30,18 +30,8 @@ def extract(
     """Returns the owner's features, each row of norm at most `bound`.
 
     Rows of a table that are left raw are shortened if they are longer; all others are centred and
-    brought to that norm. Either is a function of the row alone.
-
-    Args:
-        split: the owner's records.
-        extractor: of `find`.
-        bound: the public norm.
-        cache: where features are kept between runs; None: nowhere.
-        progress: called with the number of records done and that of all.
-
-    Raises:
-        ArgumentError: records of a kind that the extractor does not take; a function of one's own
-            that returns other than one finite row a record, or whose rows depend on each other.
+    brought to that norm. Either is a function of the row alone. `progress` is called with the
+    number of records done and that of all.
     """
     check_kind(split.kind, extractor)
     total = len(split.train_x) + len(split.test_x)
@@ -78,11 +68,7 @@ def rows_of(
 
 
 def check_kind(kind: Kind | None, extractor: Extractor) -> None:
-    """Checks that an extractor takes records of that kind.
-
-    Raises:
-        ArgumentError: it does not.
-    """
+    """Checks that an extractor takes records of that kind."""
     if kind not in extractor.kinds:
         advice = f"This one takes {' and '.join(extractor.kinds)}."
         raise ArgumentError("features", extractor.name, f"an extractor for {kind}", advice)

@@ -23,13 +23,10 @@ class Extractor:
         own.
 
     Attributes:
-        name: as in the report.
-        kinds: the kinds of records that it takes.
         function: from a batch of records to an array (batch, features).
         identity: all that fixes the features beside the record: options, versions, digests of
             weights. None: unknown, so that features are not kept on disk.
         size: height and width to which it resizes images; None if it takes them as they are.
-        batch: number of records of one call.
         checks_rows: whether to make sure, on a few records, that rows do not depend on each other.
         sources: digests of what a function of one's own is made of.
     """

@@ -24,10 +24,6 @@ def make(argument: str | None) -> Extractor:
 
     Source:
         Dalal and Triggs, CVPR 2005; scikit-image's implementation.
-
-    Raises:
-        ArgumentError: an argument of another form.
-        MissingExtraError: scikit-image is not installed.
     """
     if argument is not None and not re.fullmatch(r"[1-9]\d?(,[1-9]\d?){2}", argument):
         allowed = "hog or hog:ORIENTATIONS,CELL,BLOCK, such as hog:9,4,2"

@@ -16,11 +16,7 @@ def grey(x: Raw) -> npt.NDArray[np.float32]:
 
 
 def resized(x: Raw, height: int, width: int, *, cubic: bool = False) -> npt.NDArray[np.uint8]:
-    """Returns the images in colour at that size, (records, height, width, 3), bilinear or bicubic.
-
-    Raises:
-        MissingExtraError: Pillow is not installed.
-    """
+    """Returns images in colour at that size, (records, height, width, 3), bilinear or bicubic."""
     pillow = optional("PIL.Image", "pillow", "features")
     filter_ = pillow.Resampling.BICUBIC if cubic else pillow.Resampling.BILINEAR
     bytes_ = x if x.dtype == np.uint8 else np.rint(x).astype(np.uint8)

@@ -59,12 +59,6 @@ def find(text: str, weights: Path | None = None) -> Extractor:
     Args:
         text: such as "hog", "hog:9,4,2,mirror", "words:2048+wordllama" or "my_module:my_function".
         weights: file of the weights of a backbone; None: those that torchvision publishes.
-
-    Raises:
-        ArgumentError: an unknown name, an argument out of range, an option that there is not or
-            that an extractor does not take, extractors of different records side by side, or
-            weights for other than one backbone.
-        MissingExtraError: what it needs is not installed; the message has the pip command.
     """
     names = _JOINT.split(text)
     if len(names) > _MOST_PARTS:

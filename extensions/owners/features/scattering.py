@@ -30,10 +30,6 @@ def make(argument: str | None) -> Extractor:
     Source:
         Bruna and Mallat, 2013; for DPSGD, with that normalisation, Tramer and Boneh, ICLR 2021;
         Kymatio's numpy frontend for images, loaded by itself: others need an older scipy.
-
-    Raises:
-        ArgumentError: a width out of range.
-        MissingExtraError: Kymatio is not installed.
     """
     width = None if argument is None else width_in("scattering", argument)
     module = "kymatio.scattering2d.frontend.numpy_frontend"

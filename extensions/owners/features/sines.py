@@ -13,11 +13,7 @@ MAX_WIDTH = 2**14
 
 
 def width_in(name: str, argument: str) -> int:
-    """Returns the number of features that ``NAME:WIDTH`` asks for.
-
-    Raises:
-        ArgumentError: no integer in 1..16384.
-    """
+    """Returns the number of features that ``NAME:WIDTH`` asks for."""
     if not re.fullmatch(r"[1-9]\d{0,4}", argument) or int(argument) > MAX_WIDTH:
         allowed = f"{name}, or {name}:WIDTH with 1..{MAX_WIDTH} features"
         raise ArgumentError("features", f"{name}:{argument}", allowed, code="range")
@@ -38,8 +34,6 @@ class RandomSines:
         sines alone, without the cosines, which are nearly the same for all records.
 
     Args:
-        inputs: columns of x.
-        width: number of features.
         scale: s; for rows of norm 1 the sines' arguments have this standard deviation.
     """
 

@@ -33,10 +33,6 @@ def make(argument: str | None) -> Extractor:
     Guarantees:
         the images of a batch are shared out among the machine's cores, one image at a time on each,
         which changes no bit of the features.
-
-    Raises:
-        ArgumentError: no such file, no model of one image in colour, or no such tensor.
-        MissingExtraError: LiteRT is not installed.
     """
     path, _, tensor = (argument or "").partition("#")
     places = [Path(path), *(folder / path for folder in folders_of(FOLDER))]
@@ -71,20 +67,7 @@ def make(argument: str | None) -> Extractor:
 
 
 class Network:
-    """A model that is ready to run, by one thread at a time.
-
-    Args:
-        model: what its file holds.
-        path: of the file, for messages.
-        tensor: name of the features; empty: the first output.
-
-    Attributes:
-        size: height and width of the image that it takes.
-
-    Raises:
-        ArgumentError: as `make`.
-        MissingExtraError: as `make`.
-    """
+    """A model that is ready to run, by one thread at a time; it takes images of `size`."""
 
     def __init__(self, model: bytes, path: str, tensor: str) -> None:
         litert = optional("ai_edge_litert.interpreter", "ai-edge-litert", "features")

@@ -23,10 +23,8 @@ SCATTERING = "scattering:1024"
 def usual(x: Raw, *, linear: bool, hidden: bool) -> tuple[str, str | None]:
     """Returns the name of an extractor, and what is to be said of that choice, if anything.
 
-    Args:
-        x: records of one owner.
-        linear: whether the model is; one with hidden layers learns its own features of images.
-        hidden: whether records are shared.
+    A model that is not linear learns its own features of images; `hidden` is whether records are
+    shared.
     """
     kind = kind_of(x)
     if kind == "texts":

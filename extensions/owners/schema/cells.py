@@ -68,10 +68,6 @@ def number_of(value: Any, mark: Mark = ".") -> float:
     """Returns a value as a number; NaN if it is no finite one.
 
     A text is a number in ASCII: sign, digits, one decimal mark and exponent, spaces around it.
-
-    Args:
-        value: of a cell.
-        mark: the decimal mark of texts.
     """
     if isinstance(value, str):
         text = _pointed(value, mark)

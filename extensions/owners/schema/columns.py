@@ -36,14 +36,10 @@ class Column:
     """A column of numbers or of categories.
 
     Attributes:
-        name: of the column.
         outside: what becomes of a value that the schema does not name.
         missing: "refuse" a missing value, or give all records an "indicator": a further number that
             is 1 where it is missing, else 0. The column's other numbers are 0 there.
         missing_values: what stands for a missing value, beside the empty cell: NA, -999.
-
-    Raises:
-        ArgumentError: a field that is out of range.
     """
 
     name: str
@@ -70,12 +66,7 @@ class Column:
     def encode(self, cells: Cells, mark: Mark = ".") -> tuple[Reals, int]:
         """Returns the column's numbers, (records, outputs), and how many values were clipped.
 
-        Args:
-            cells: of the column.
-            mark: the decimal mark of texts.
-
-        Raises:
-            ArgumentError: a value that the schema refuses; its record is named, and never it.
+        The error of a value that the schema refuses names its record, and never the value.
         """
         spelled = {label_of(each, mark) for each in self.missing_values}
         absent = _where(lambda cell: is_missing(cell) or label_of(cell, mark) in spelled, cells)
@@ -111,15 +102,10 @@ class Number(Column):
     """A column of numbers in a public range, mapped to -1..1; the middle for a missing one.
 
     Attributes:
-        low: lower end of its range.
-        high: upper end.
         scale: "linear"; "log" where ratios matter more than differences, of a range above 0; or
             "log1p", sign(v) log(1 + |v|), which takes zeros and negative numbers too. It is linear
             up to about 1, so that it depends on the unit.
         outside: "refuse" a value beyond the range, or "clip" it to the nearer end.
-
-    Raises:
-        ArgumentError: no range, or one that its scale cannot have.
     """
 
     low: float
@@ -156,15 +142,8 @@ class Number(Column):
 class Category(Column):
     """A column of one of several public categories: a number each, 1 for its own, else 0.
 
-    All of them less 1 / number of categories, so that they are 0 on average.
-
-    Attributes:
-        categories: in order.
-        outside: "refuse" what is none of them, "clip" it: then all its numbers are 0; or make it
-            one more category, "other".
-
-    Raises:
-        ArgumentError: fewer than two categories, or one twice.
+    All of them less 1 / number of categories, so that they are 0 on average. A value that is none
+    of them is refused, or with outside = "clip" has zeros, or with "other" is one more category.
     """
 
     categories: tuple[str, ...]
@@ -194,22 +173,14 @@ class Category(Column):
 
 
 def check_range(name: str, low: float, high: float) -> None:
-    """Checks that low and high are the ends of a range.
-
-    Raises:
-        ArgumentError: they are not.
-    """
+    """Checks that low and high are the ends of a range."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         allowed = "two finite numbers, the smaller one first"
         raise ArgumentError(name, [low, high], allowed, code="range")
 
 
 def check_names(name: str, names: Sequence[str]) -> None:
-    """Checks that there are several names, all of them different and present.
-
-    Raises:
-        ArgumentError: they are not.
-    """
+    """Checks that there are several names, all of them different and present."""
     texts = [label_of(each) for each in names]
     if len(texts) < 2 or len(set(texts)) < len(texts) or any(is_missing(each) for each in texts):
         raise ArgumentError(name, list(names), "at least two values, all different and none empty")
@@ -223,27 +194,15 @@ def bent(scale: Scale, values: Reals) -> Reals:
 
 
 def refuse_missing(name: str, cells: Cells, advice: str) -> None:
-    """Checks that every record has a value in the column, which is text or a number.
-
-    Raises:
-        ArgumentError: one has none; it is named.
-    """
+    """Checks that every record has a value in the column, which is text or a number."""
     refuse(name, _where(is_missing, cells), "filled in", advice)
     _refuse_others(name, cells)
 
 
 def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: str = "") -> Reals:
-    """Returns a column's numbers, (records,).
+    """Returns a column's numbers, (records,), NaN where `but` says that none is needed.
 
-    Args:
-        name: of the column.
-        cells: of the column.
-        mark: the decimal mark of texts.
-        but: where no number is needed, (records,); they are NaN there.
-        advice: next step, before what the value suggests.
-
-    Raises:
-        ArgumentError: a value is missing, or no finite number; its record is named, and never it.
+    The advice comes before what the value suggests.
     """
     numbers = numbers_of(cells, mark)
     wrong = np.isnan(numbers) & ~np.asarray(but, dtype=bool)
@@ -262,16 +221,9 @@ def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: st
 
 
 def refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
-    """Checks that no record's value in the column is wrong.
+    """Checks that no record's value in the column is wrong, (records,).
 
-    Args:
-        name: of the column.
-        wrong: whether a record's value is, (records,).
-        allowed: what it must be.
-        advice: next step.
-
-    Raises:
-        ArgumentError: one is; the first such record is named, counted from 1.
+    The error names the first such record, counted from 1.
     """
     if wrong.any():
         row = int(np.argmax(wrong)) + 1

@@ -108,12 +108,7 @@ _MARKED = re.compile(r"[<>=~\s]*[€$£¥]?\s?[+-]?[0-9]+(?:[.,'\s][0-9]+)*\s?[%
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A schema that nobody has looked at.
-
-    Attributes:
-        schema: with the basis "draft".
-        left_out: why a column is not in it, by name.
-    """
+    """A schema that nobody has looked at; `left_out` says why a column is not in it, by name."""
 
     schema: Schema
     left_out: Mapping[str, str]
@@ -145,17 +140,6 @@ def draft(
     `FEW` different whole numbers or texts has classes, any other a range.
 
     Left out are dates, identifiers and free text, and columns with one text or none.
-
-    Args:
-        table: of one owner.
-        target: column that is to be learnt.
-        unit: column that names the person, or None.
-        exclude: columns that are left out.
-        separator: of the file.
-
-    Raises:
-        ArgumentError: no such column, a target without two values or with too many texts, or no
-            column to learn from.
     """
     for option, name in (("target", target), ("unit", unit), *(("exclude", x) for x in exclude)):
         if name is not None and name not in table:
@@ -218,13 +202,7 @@ def _mark_of(table: Table) -> Mark:
 
 
 def _unfit(name: str, present: Sequence[Any], mark: Mark) -> str | None:
-    """Returns why nothing should be learnt from a column, None if something can be.
-
-    Args:
-        name: of the column.
-        present: its values, without those that are missing.
-        mark: the decimal mark of texts.
-    """
+    """Returns why nothing should be learnt from a column, None if something can be."""
     if not present:
         return "without values"
     if PANDAS_INDEX.fullmatch(name):

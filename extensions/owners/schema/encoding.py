@@ -47,21 +47,14 @@ class Encoded:
 
 
 def encode_table(schema: Schema, table: Table) -> Encoded:
-    """Returns the records of a table; columns are found by their names, in whatever order.
+    """Returns the records of a table; columns are found by their names, and further ones left out.
 
     A column's numbers have norm 1 at most. Together, z of c columns, they become z / sqrt(|z|^2 + c
     `EVEN`^2): rows of norm below 1 and for usual values not far from it, whatever their number, so
     that one bound of gradients fits all tables; records of different size stay apart.
 
-    Of a person's records the first k count, in the order of the file.
-
-    Args:
-        schema: public.
-        table: columns that the schema does not name are left out.
-
-    Raises:
-        ArgumentError: a draft, a column that is not there, or a value that the schema refuses; its
-            record (they count from 1) and column are named, and never it.
+    Of a person's records the first k count, in the order of the file. The error of a value that the
+    schema refuses names its record (they count from 1) and column, and never the value.
     """
     features = encode_unlabelled(schema, table)
     x, clipped = features.x, features.clipped
@@ -77,11 +70,7 @@ def encode_table(schema: Schema, table: Table) -> Encoded:
 
 
 def encode_unlabelled(schema: Schema, table: Table) -> Encoded:
-    """Returns what `encode_table` makes of a table's features, which alone need be there.
-
-    Raises:
-        ArgumentError: as `encode_table`.
-    """
+    """Returns what `encode_table` makes of a table's features, which alone need be there."""
     schema.check_confirmed()
     parts, clipped = [], {}
     for column in schema.columns:

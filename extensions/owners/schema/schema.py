@@ -24,15 +24,11 @@ class Target:
     """The column that is learnt.
 
     Attributes:
-        column: its name.
         classes: of a classification, in the order of their numbers.
         weights: how much a record of each class counts, in (0, 1], such as the inverse of how
             frequent it is known to be; by default all count alike.
         range: lowest and highest value of a regression.
         outside: "refuse" a value beyond the range, or "clip" it to the nearer end.
-
-    Raises:
-        ArgumentError: neither classes nor a range, or both.
     """
 
     column: str
@@ -59,15 +55,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """The column that names the person whom a record is about.
-
-    Attributes:
-        column: its name.
-        rows: k, the most records of one person that count.
-
-    Raises:
-        ArgumentError: fewer than one.
-    """
+    """The column that names the person whom a record is about; of one person k = `rows` count."""
 
     column: str
     rows: int = 1
@@ -82,16 +70,12 @@ class Schema:
     """A public schema, the same at every party.
 
     Attributes:
-        target: what is learnt.
         columns: what it is learnt from, in the order of the features.
         unit: whom the records are about; None where each record is a person's only one.
         basis: where ranges and categories come from: "public" knowledge; the owners' "data", which
             epsilon does not cover; or a "draft" that nobody has looked at, which no run takes.
         separator: what stands between the cells of a CSV file: , ; | or a tab.
         decimal: the decimal mark of its numbers, a point or a comma.
-
-    Raises:
-        ArgumentError: no columns, one that stands for two things, or an unknown mark.
     """
 
     target: Target
@@ -140,11 +124,7 @@ class Schema:
         return tuple(name for column in self.columns for name in column.outputs)
 
     def check_confirmed(self) -> None:
-        """Checks that somebody said where the schema's ranges come from.
-
-        Raises:
-            ArgumentError: it is a draft.
-        """
+        """Checks that somebody said where the schema's ranges come from."""
         if self.basis == "draft":
             raise ArgumentError(
                 "basis",
@@ -180,11 +160,7 @@ class Schema:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "Schema":
-        """Returns the schema that a file of TOML says, by its names.
-
-        Raises:
-            ArgumentError: what no schema may say; the place is named.
-        """
+        """Returns the schema that a file of TOML says, by its names."""
         _check_keys("schema", said, _KEYS)
         columns, target, unit = (_table(said, name) for name in ("columns", "target", "unit"))
         _check_keys("unit", unit, {"column", "rows"})
@@ -200,11 +176,7 @@ class Schema:
 
 
 def read_schema(path: Path) -> Schema:
-    """Returns the schema in a TOML file.
-
-    Raises:
-        ArgumentError: no such file, no TOML, or what no schema may say; the place is named.
-    """
+    """Returns the schema in a TOML file."""
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

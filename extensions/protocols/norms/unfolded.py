@@ -77,11 +77,6 @@ def _turned(ring: Ring, x: Share) -> Share:
 class Unfolded:
     """The layers with positions in one step.
 
-    Args:
-        ring: the host.
-        layers: per-example gradients of every layer.
-        plan: the public constants.
-
     Attributes:
         items: what is truncated, and by how much.
 
@@ -148,9 +143,7 @@ def passed(
     """Returns shares of 1 for each record whose gradients passed all guards of the plan, else 0.
 
     Args:
-        ring: the host.
         layers: with what is `below` those that the plan guards.
-        plan: that has guards.
         padding: shares of 1 for rows that are padding, and so do not pass; None if none is.
 
     Guarantees:

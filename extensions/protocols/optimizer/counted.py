@@ -16,7 +16,6 @@ class Counted:
     """An optimizer of scripts, which counts its steps.
 
     Args:
-        settings: of the training.
         source: of noise; None for the system's.
     """
 
@@ -107,11 +106,7 @@ class Charged(Counted):
         ``optimizer.ledger.add(other.ledger)``.
 
         Args:
-            delta: of all steps together.
             neighbours: "add-remove", where one record of one owner counts or has a null record in
                 its place, or "replace", where it is another. Numbers of records are public.
-
-        Raises:
-            ArgumentError: as `Ledger.get_epsilon`.
         """
         return self.ledger.get_epsilon(delta, neighbours=neighbours)

@@ -19,8 +19,6 @@ def rule_of(
     """Returns what steps make of their sums, with the public constants of each, all of them proven.
 
     Args:
-        config: of the run.
-        network: of the model.
         rows: of a batch, padding included.
         expected: expected number of rows of those who are drawn.
         lr: learning rate; by default that of the run.
@@ -83,11 +81,6 @@ def largest_weight(config: Training, network: Network, rule: UpdateRule) -> floa
     It is that of the start, and what all steps' sums and noise, with their momentum, may add; and
     so is that of each weight. Sums are bounded in any case; noise but with probability 2^-70.
     Without privacy gradients are taken to average `PLAIN_NORM` at most.
-
-    Args:
-        config: of the run.
-        network: of the model.
-        rule: of its steps.
     """
     begin = config.spec(network.widths[0]).initial_parameters(config.public_init)
     start = math.hypot(*(parameter_norm(*layer) for layer in begin))

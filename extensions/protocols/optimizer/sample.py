@@ -38,7 +38,6 @@ class SampleFacts:
     Attributes:
         feature_norm: bound of the Euclidean norm of a record's features, before it is encoded.
         expected_size: sample_rate times the number of records of all parties.
-        sample_rate: Poisson rate that drew it.
         overflow_probability: that it lacks rows for its records.
     """
 
@@ -53,12 +52,10 @@ class Sample:
     """One sample of the records, which serves one step, or a piece of one.
 
     Attributes:
-        public: what everybody knows of it.
         rows: its public number of rows; of a piece, those of the whole.
         shared: what the host holds of it, beside the tensors that it marked; or None.
         whole: of which it is a piece; None of a whole one.
         index: of the piece, from 0 on.
-        count: number of pieces.
     """
 
     public: SampleFacts
@@ -107,11 +104,6 @@ def vouched(
         x: shape of the features, (rows, ...).
         y: shape of the targets, (rows, outputs).
         max_feature_norm: bound of the Euclidean norm of a record's features.
-        sample_rate: with which each record is in it.
-        shared: what the host holds of it.
-
-    Raises:
-        ArgumentError: a rate or bound out of range, or shapes that do not fit.
     """
     rate = check_sample_rate(sample_rate)
     POSITIVE.check("max_feature_norm", max_feature_norm)
@@ -128,12 +120,7 @@ def vouched(
 
 @dataclass(frozen=True, eq=False)
 class Half:
-    """The features or the targets of a sample.
-
-    Attributes:
-        batch: the sample.
-        side: which half.
-    """
+    """The features or the targets of a sample."""
 
     batch: Sample
     side: Side
@@ -167,7 +154,6 @@ class InTurn(Generic[Sums]):
         Pieces of one sample that were cut otherwise may have rows in common, and are refused.
 
         Args:
-            piece: of the step.
             settings: all on which its sums depend, to be compared by ``==``.
 
         Raises:
@@ -191,13 +177,7 @@ class InTurn(Generic[Sums]):
         self._settings = settings
 
     def add(self, piece: Sample, sums: Sums, added: Callable[[Sums, Sums], Sums]) -> Sums | None:
-        """Returns the sums of the whole sample if this was its last piece, else None; local.
-
-        Args:
-            piece: that was checked.
-            sums: of its rows.
-            added: returns those of two parts.
-        """
+        """Returns the sums of the whole sample if this was its last piece, else None; local."""
         total = sums if self._sums is None else added(self._sums, sums)
         if piece.index + 1 < piece.count:
             self._last, self._sums = piece, total

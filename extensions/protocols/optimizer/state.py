@@ -46,7 +46,6 @@ class State:
     that store shares in a form of their own (`tfe_ext.run.host`) have both in that form already.
 
     Args:
-        model: weight and bias of each layer.
         beside: by name `PREVIOUS`, `TOTAL` and what the optimizer's rule keeps, each as large as
             the model; in the order in which hosts and checkpoints keep them.
     """
@@ -56,13 +55,7 @@ class State:
 
     @classmethod
     def begin(cls, host: Host, config: Training, model: Parameters) -> "State":
-        """Returns the state before the first step; local.
-
-        Args:
-            host: that holds the shares.
-            config: of the run.
-            model: to begin with.
-        """
+        """Returns the state before the first step; local."""
         names = _beside(config)
         if not names:
             return cls(model)
@@ -147,25 +140,13 @@ def _beside(config: Training) -> list[str]:
 
 
 def iterates(average: float, steps: int) -> int:
-    """Returns of how many of the last iterates the mean is taken; at least of the very last.
-
-    Args:
-        average: the last part of the steps.
-        steps: of the whole training.
-    """
+    """Returns of how many of the last iterates the mean is taken; at least of the very last."""
     return max(1, round(average * steps))
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of the last iterates of a run, as the public numbers that make it.
-
-    Args:
-        count: number of iterates.
-        steps: of the run.
-        numerator: with `shift`, 1 / count.
-        shift: likewise.
-    """
+    """The mean of the last `count` iterates of a run: 1 / count is numerator / 2^shift."""
 
     count: int
     steps: int
@@ -180,13 +161,7 @@ class Mean:
         below 2^(f + shift) largest (1 + 2^-10), within 2^61.
 
         Args:
-            average: the last part of the steps, whose iterates count.
-            steps: of the run.
-            frac_bits: of weights.
             largest: bound of a weight's magnitude in all of them.
-
-        Raises:
-            ArgumentError: too few bits are left for the division.
         """
         count = iterates(average, steps)
         reach = np.log2(max(largest, 1.0) * 1.001)
@@ -212,7 +187,6 @@ class Mean:
         """Adds the present model to the sum of those whose mean is taken; local.
 
         Args:
-            store: of the training.
             counted: 1, or 0 if the model is none of them (`counts`).
         """
         total, model = store.read(TOTAL), store.read(MODEL)

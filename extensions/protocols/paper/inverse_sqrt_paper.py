@@ -17,7 +17,6 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
     """Returns 1/sqrt(x) by the paper's own sequence of steps.
 
     Args:
-        ring: the host.
         x: shares of ring integers X with the ring's fractional bits f, any shape.
         width: w; the caller declares 0 < X < 2^w, w in 2..62.
 

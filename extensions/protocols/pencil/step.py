@@ -45,7 +45,6 @@ def noisy_sums(
 
     Args:
         ring: whose products with weights are those of Algorithm 1.
-        network: of the model.
         plan: of the step; of two parties, each of which must do without the other's noise.
         parameters: the weights, and shares of the biases.
         pieces: of the data owner's batch, one after the other; memory is that of one.
@@ -65,11 +64,7 @@ def noisy_sums(
 
 
 def encoded_layer(weight: Reals, bias: Reals, frac_bits: int) -> tuple[Integers, Integers]:
-    """Returns a layer's weight and bias as ring integers.
-
-    Raises:
-        ArgumentError: the norm of both together exceeds what every bound of the step is proven for.
-    """
+    """Returns a layer's weight and bias as ring integers."""
     norm = parameter_norm(weight, bias)
     if not norm <= DEFAULT_WEIGHT_NORM:
         raise ArgumentError(

@@ -29,11 +29,9 @@ def charge_counts(
     """Records so many counts: each is a Gaussian mechanism of the noise over what a record changes.
 
     Args:
-        ledger: of the records counted.
         deviation: of the noise that remains, in records; None for an exact count, which costs what
             no ledger can say.
         source: of the noise. If anybody may know it, the count costs as much as an exact one.
-        times: number of them.
         noise_failure: how probable it is that their noise is not what it should be.
     """
     ledger.record(

@@ -40,15 +40,7 @@ _ROOM = 1.0 - 2.0**-40
 
 
 def check_size(rows: int, columns: int) -> None:
-    """Checks that a Gram matrix of all owners' rows is exact and of a size that can be opened.
-
-    Args:
-        rows: of all owners together.
-        columns: of a row.
-
-    Raises:
-        ArgumentError: there are more.
-    """
+    """Checks that a Gram matrix of all owners' rows is exact and of a size that can be opened."""
     advice = "Take features of fewer columns."
     Whole(0, MAX_COLUMNS, f"at most {MAX_COLUMNS}").check("columns", columns, advice)
     allowed = f"at most {MAX_ROWS} of all parties together"
@@ -78,11 +70,7 @@ def unit_rows(rows: Integers, bound: float) -> Integers:
 
 
 def check_unit_rows(rows: Integers) -> None:
-    """Checks that the squares of each row add up to 4^FRAC_BITS at most.
-
-    Raises:
-        ArgumentError: they do not.
-    """
+    """Checks that the squares of each row add up to 4^FRAC_BITS at most."""
     limit = 1 << FRAC_BITS
     for block in blocks(rows.shape):
         part = rows[block]
@@ -126,7 +114,6 @@ def noise_norm(
 
     Args:
         sigma: of noise on the vector that remains after colluding parties subtract theirs.
-        columns: of the matrix.
         parties: number m of them, each of which adds the variance v sigma^2.
         split: how they divide it, from which v follows (`extensions.protocols.noise`).
     """

@@ -21,15 +21,11 @@ def noisy_sum(
     """Returns to every party the sum of all owners' arrays, with noise.
 
     Args:
-        host: whose parties are the owners.
         keep: follows the run, and has the release if it was made before.
-        name: of the release.
         own: returns an owner's arrays, given its rank: integers with `frac_bits` fractional bits,
             of the same shapes at every owner. It is not called for a release that was made before.
         sigmas: standard deviation of the noise of each array, which remains after
             colluding parties subtract theirs.
-        frac_bits: of the arrays.
-        split: how the parties divide the noise.
 
     Guarantees:
         Each owner adds its own summand of the noise before its array leaves it, masked
@@ -40,9 +36,6 @@ def noisy_sum(
 
     Source:
         Ruan et al., S&P 2023, Protocol 2, for owners that have their records in the clear.
-
-    Raises:
-        ArgumentError: of `extensions.protocols.noise.summand_scale`.
     """
 
     def words() -> list[list[Integers]]:

@@ -31,11 +31,7 @@ def descend_openly(
     """Returns the model after all steps; every iterate is public.
 
     Args:
-        step: equal at all parties.
-        host: whose parties own the records.
-        records: of which all parties know the sizes.
         state: that steps go on from, which is public: it is opened first.
-        ledger: takes the steps.
         keep: follows the run, and has the opened sums ``step-1``, ``step-2`` ... if it goes on.
 
     Guarantees:

@@ -57,7 +57,6 @@ def sensitivity(classes: int, rows_per_unit: int = 1) -> float:
     With one that is another they move by less than twice that, which ledgers reckon with.
 
     Args:
-        classes: number of outputs.
         rows_per_unit: records of one person, who is there or not with all of them.
     """
     spread = 1.0 - 1.0 / classes if classes > 1 else 0.25
@@ -65,11 +64,7 @@ def sensitivity(classes: int, rows_per_unit: int = 1) -> float:
 
 
 def check_targets(records: OwnRecords) -> None:
-    """Checks that the targets are labels, probabilities or of a single output.
-
-    Raises:
-        ArgumentError: a row does not add up to 1, but for rounding.
-    """
+    """Checks that the targets are labels, probabilities or of a single output."""
     classes = records.labels.shape[1]
     if classes == 1 or not len(records.labels):
         return
@@ -108,11 +103,8 @@ def centred_labels(records: OwnRecords) -> Integers:
 def own_statistics(records: OwnRecords, max_feature_norm: float) -> list[Integers]:
     """Returns an owner's sums: diagonal, triangle, and features with labels, (features, classes).
 
-    With 2 `FRAC_BITS` fractional bits. Empty rows, whose features are zero, add nothing.
-
-    Args:
-        records: of the owner.
-        max_feature_norm: public bound of a row's norm, over which rows are taken.
+    Rows are taken over `max_feature_norm`; sums have 2 `FRAC_BITS` fractional bits. Empty rows,
+    whose features are zero, add nothing.
     """
     rows = unit_rows(records.features, math.ldexp(max_feature_norm, records.frac_bits))
     return [*pack(gram(rows)), matmul(rows.T, centred_labels(records))]
@@ -127,11 +119,8 @@ def fitted(opened: Sequence[Integers], damping: float) -> Reals:
     """Returns the weight, (classes, features), that goes with noisy sums over all records.
 
     V diag((e^2 + lambda^2)^(-1/2)) V^T times the sums of x (x) (y - 1/K), where V diag(e) V^T are
-    the noisy products: ridge regression whose inverse noise cannot blow up.
-
-    Args:
-        opened: as `own_statistics` returns them, of all owners.
-        damping: lambda.
+    the noisy products and lambda is the damping: ridge regression whose inverse noise cannot blow
+    up.
     """
     *products, labels = opened
     values, vectors = np.linalg.eigh(unpack(products))
@@ -148,11 +137,7 @@ def damping_of(config: Training, features: int) -> float:
 
 
 def check_statistics(config: Training, records: Records) -> None:
-    """Checks that the sums are exact in the ring, with noise.
-
-    Raises:
-        ArgumentError: too many records, columns or classes, or noise that is out of range.
-    """
+    """Checks that the sums are exact in the ring, with noise."""
     total = config.rows_per_unit * sum(records.sizes)
     check_size(total, records.features)
     most = (1 << (SAFE_BITS - 1 - 2 * FRAC_BITS)) // config.classes
@@ -166,11 +151,7 @@ def fit(
 
     Args:
         config: equal at all parties; with one step, in which all records take part.
-        host: whose parties own the records.
-        records: of which all parties know the sizes.
         state: to start from, of which no use is made but by a run that goes on after its end.
-        ledger: takes one step.
-        keep: follows the run, and has the release if it was made before.
 
     Guarantees:
         What is opened is a Gaussian mechanism of `sensitivity`, in integers; the model is

@@ -17,12 +17,6 @@ def agreed(
 ) -> tuple[Records, Way]:
     """Returns the records, once all parties have such that fit, and how the run learns of them.
 
-    Args:
-        host: whose parties own the records.
-        config: equal at all parties.
-        own: of this program's owners.
-        statement: of everything public of the run.
-
     Cost:
         One round.
 
@@ -34,11 +28,7 @@ def agreed(
 
 
 def way_of(config: Training, records: Records) -> Way:
-    """Returns how a run gets from its start to the trained model, its bounds proven.
-
-    Raises:
-        ArgumentError: they are not.
-    """
+    """Returns how a run gets from its start to the trained model, its bounds proven."""
     if config.method == "statistics":
         check_statistics(config, records)
         return Way(None, partial(fit, config))

@@ -92,7 +92,6 @@ class Whitening:
 
         Args:
             x: features, (rows, columns), in any unit.
-            norm: of the result's rows.
         """
         mapped = np.empty(x.shape)
         for block in blocks(x.shape):
@@ -116,16 +115,11 @@ def open_whitening(
     """Returns the map that whitens features, of the noisy sum of x x^T over all owners' records.
 
     Args:
-        host: whose parties are the owners.
         keep: follows the run, and has what was opened before.
-        records: of whose sizes all parties know.
-        max_feature_norm: public bound of the Euclidean norm of a row.
         noise_multiplier: standard deviation of the noise that remains after colluding parties
             subtract theirs, over how far a record, or a person with all of its records, moves the
             sum.
         ridge: what is added to the sum's eigenvalues; None: what suits the noise (`ridge_of`).
-        rows_per_unit: the most records k of one person.
-        split: how the parties divide the noise.
 
     Guarantees:
         Opened is the sum with Gaussian noise, which is that of one step of sampling rate 1 with
@@ -174,17 +168,11 @@ def ridge_of(
 
     Args:
         sigma: standard deviation of the noise that remains, over the bound of a row's norm.
-        parties: number m of parties.
         total: number of rows of all owners.
-        columns: of a row.
-        split: as in `open_whitening`.
 
     Source:
         Measured: 120, 180 and 300 were best at epsilon 2, 1 and 0.5 for MNIST's 60,000 rows of
         1,024 columns, 15 % of the budget and three parties; this is 125, 191 and 294.
-
-    Raises:
-        ArgumentError: no noise.
     """
     POSITIVE.check("sigma", sigma, "Without noise no ridge follows from it.")
     norm = noise_norm(sigma, columns, parties=parties, split=split)
@@ -208,24 +196,9 @@ def whitened(
 ) -> tuple[Own, Records, Whitening | None]:
     """Returns the owners' records with whitened features, and the map; without it as they are.
 
-    To be called once it is clear what the run goes on from: what it opened before is opened again.
-
-    Args:
-        host: whose parties own the records.
-        config: equal at all parties.
-        own: of this program's owners.
-        records: on which all parties have agreed.
-        keep: follows the run.
-
-    Guarantees:
-        Those of `open_whitening`. Held-out records are no part of the sum; they are mapped as the
-        others are.
-
-    Cost:
-        That of `open_whitening`.
-
-    Raises:
-        ArgumentError: of `open_whitening`.
+    Call it once it is clear what the run goes on from: what it opened before is opened again.
+    Guarantees, cost and errors are those of `open_whitening`. Held-out records are mapped too, and
+    are no part of the sum.
     """
     if not config.whiten:
         return own, records, None
@@ -246,16 +219,7 @@ def whitened(
 
 
 def mapped(whitening: Whitening, owners: Sequence[OwnRecords], norm: float) -> list[OwnRecords]:
-    """Returns records with whitened features.
-
-    Args:
-        whitening: the map.
-        owners: records of each.
-        norm: of their rows, but for those of zeros.
-
-    Raises:
-        ArgumentError: a norm beyond the bound after encoding, which no row has.
-    """
+    """Returns records with whitened features."""
     found = []
     for own in owners:
         features = np.empty_like(own.features)
@@ -279,17 +243,11 @@ def whiten(
     """Returns `open_whitening` of a script's records, checked, and charges its ledger before.
 
     ``whitening.rows(x)`` are an owner's features from then on, of norm 1 but for zeros; new records
-    are mapped alike.
+    are mapped alike. Further arguments are those of `open_whitening`.
 
     Args:
-        host: whose parties are the owners.
         own: features of each of the host's ranks, (records, columns), each row a function of its
             own record alone; None of a rank that has none.
-        ledger: of the training, in which this counts.
-        noise_multiplier: as in `open_whitening`, and so are the others.
-        max_feature_norm: likewise.
-        ridge: likewise.
-        split: likewise.
 
     Guarantees:
         Those of `open_whitening`. Called again it opens another sum, which is charged too.

@@ -69,7 +69,6 @@ class AdamRule(UpdateRule):
 
     Args:
         plan: of the sums; its learning rate is Adam's, and it has no momentum.
-        betas: beta_1 and beta_2.
         floor: in units of the noise's variance, in 2^-8..1.
         eps: without noise, the root of the least second moment of the mean gradient.
 
@@ -81,9 +80,6 @@ class AdamRule(UpdateRule):
     Deviation:
         Moments are in units of the noise, so that 1 is its variance; 1/sqrt is Protocol 1's, at
         most 0.64 % below. Without noise the floor is under the root, and eps not added to it.
-
-    Raises:
-        ArgumentError: momentum, or integers that do not fit the ring.
     """
 
     settings: ClassVar[Sequence[str]] = ("beta1", "beta2", "adam_floor")
@@ -112,11 +108,7 @@ class AdamRule(UpdateRule):
 
     @classmethod
     def of(cls, config: Any, plan: StepPlan) -> "AdamRule":
-        """Returns the rule behind sums of that plan.
-
-        Raises:
-            ArgumentError: its constants do not fit the ring.
-        """
+        """Returns the rule behind sums of that plan."""
         eps = getattr(config, "eps", EPS)
         return cls(plan, Betas(config.beta1, config.beta2), config.adam_floor, eps)
 
@@ -262,10 +254,8 @@ def adam_step(
     """Returns what to subtract from each weight and bias, and the moments after the step.
 
     Args:
-        ring: the host.
         sums: noisy, with frac_bits + factor_bits fractional bits, weights and biases in turn.
         moments: before the step; zeros before the first one.
-        rule: its public constants.
         public: the integers of the step, or what stands for them where a program outlives them;
             of the shift an `extensions.ring.words.Exponent`.
         bias_bits: for each sum the bits b of its input 2^-b; 0 for weights.

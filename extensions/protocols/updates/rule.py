@@ -21,7 +21,6 @@ class UpdateRule(ABC):
 
     Attributes:
         settings: names of those that are for this rule alone.
-        plan: of the sums.
     """
 
     settings: ClassVar[Sequence[str]] = ()
@@ -34,11 +33,7 @@ class UpdateRule(ABC):
 
     @classmethod
     def of(cls, config: Any, plan: StepPlan) -> Self:
-        """Returns the rule behind sums of that plan.
-
-        Raises:
-            ArgumentError: what it needs does not fit the ring.
-        """
+        """Returns the rule behind sums of that plan."""
         return cls(plan)
 
     @property
@@ -100,8 +95,6 @@ class UpdateRule(ABC):
         None stands for what is frozen.
 
         Args:
-            ring: the host.
-            sums: noisy.
             kept: of the step before, zeros at first.
             public: the integers of the step, or what stands for them.
         """

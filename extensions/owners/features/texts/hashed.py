@@ -23,9 +23,6 @@ def make(argument: str | None) -> Extractor:
 
     Source:
         Weinberger et al., ICML 2009 (signed feature hashing).
-
-    Raises:
-        ArgumentError: a width out of range.
     """
     width = WIDTH if argument is None else width_in("hashed", argument)
     draws = np.random.default_rng(FOLDING_SEED)

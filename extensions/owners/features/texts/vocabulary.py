@@ -19,12 +19,7 @@ FLOOR = 3e-4
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by their columns, the most telling first, and the weight of each.
-
-    Attributes:
-        columns: number of the column of each word.
-        weights: inverse document frequencies, (columns,).
-    """
+    """Words by their columns, the most telling first, and their inverse document frequencies."""
 
     columns: dict[str, int]
     weights: npt.NDArray[np.float32]
@@ -48,12 +43,6 @@ def read_vocabulary(width: int) -> Vocabulary:
     Source:
         wordfreq's large English list (Speer, 2022; its data under CC BY-SA 4.0); VADER's lexicon
         (Hutto and Gilbert, ICWSM 2014; MIT). Neither knows anything of the records.
-
-    Args:
-        width: number of columns.
-
-    Raises:
-        MissingExtraError: wordfreq or vaderSentiment is not installed.
     """
     frequencies = _frequencies()
     words = sorted(frequencies)

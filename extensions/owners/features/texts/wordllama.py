@@ -23,10 +23,6 @@ def make(argument: str | None) -> Extractor:
     ``wordllama:WIDTH`` takes that many `RandomSines` of every word's embedding before it averages
     over the text, words that occur c times weighted by 1 + log c. A linear model of these tells
     words apart that one of the mean embedding cannot, and still treats similar words alike.
-
-    Raises:
-        ArgumentError: a width out of range.
-        MissingExtraError: WordLlama is not installed.
     """
     width = None if argument is None else width_in("wordllama", argument)
     model = _load()

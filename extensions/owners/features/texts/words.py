@@ -34,10 +34,6 @@ def make(argument: str | None) -> Extractor:
 
     Deviation:
         three words at most, and counted in the word's own column with a minus sign.
-
-    Raises:
-        ArgumentError: a width out of range.
-        MissingExtraError: wordfreq or vaderSentiment is not installed.
     """
     width = WIDTH if argument is None else width_in("words", argument)
     vocabulary = read_vocabulary(width)
