@@ -44,12 +44,11 @@ else:
 
 
 def _register() -> None:
-    from tfe_ext.aby3 import functions, own_constants, own_datasets, sources
+    from tfe_ext.aby3 import functions, own_constants, own_functions
 
     functions.register()
     own_constants.install()
-    sources.install()
-    own_datasets.install()
+    own_functions.install()
 
 
 compat.install(_register)

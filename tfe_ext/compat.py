@@ -9,25 +9,28 @@ place of what a traced function returns, and AutoGraph's list of what it leaves 
 import functools
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-from extensions.errors import MissingExtraError, UnsupportedVersionError, install_command
+from extensions.errors import (
+    ArgumentError,
+    MissingExtraError,
+    UnsupportedVersionError,
+    install_command,
+)
 from extensions.first_import import FirstImport
+from extensions.rules import one_of
 
 _TESTED = (2, 18), (2, 22)
 _UNTESTED = "TFE_EXT_UNTESTED_TENSORFLOW"
 
-_DISTRIBUTIONS = {
-    "tensorflow": "tensorflow",
-    "tf_keras": "tf-keras",
-    "tf_encrypted": "tf-encrypted",
-}
+_NEEDED = ("tensorflow", "tf_keras", "tf_encrypted")
 
 
 def install(register: Callable[[], None]) -> None:
@@ -35,7 +38,7 @@ def install(register: Callable[[], None]) -> None:
 
     Must run before ``tf.keras`` is used. `register` is called once it works. The host's own random
     operations are not replaced: where they are missing, its stock protocols can share nothing, and
-    say so (`tfe_ext.host_words`).
+    say so.
     """
 
     @contextmanager
@@ -54,16 +57,14 @@ def install(register: Callable[[], None]) -> None:
 
 def check_installed() -> None:
     """Checks that TensorFlow, tf-keras and TF Encrypted can be imported; none is."""
-    for module, distribution in _DISTRIBUTIONS.items():
+    for module in _NEEDED:
         if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(distribution, "tfe")
+            raise MissingExtraError(module.replace("_", "-"), "tfe")
 
 
 @contextmanager
 def mended() -> Iterator[None]:
     """In the block TF Encrypted can be imported; at its end it works with this TensorFlow."""
-    from tfe_ext.host_words import name_missing_operation, name_unknown_activation, said_once
-
     check_installed()
     check_version(importlib.import_module("tensorflow").__version__)
     restore_control_captures()
@@ -247,3 +248,68 @@ def leave_out_of_autograph(*packages: str) -> None:
     for package in packages:
         if not any(rule.matches(package) for rule in config.CONVERSION_RULES):
             config.CONVERSION_RULES += (config.DoNotConvert(package),)
+
+
+USED = "tfe_ext.ABY3 draws its masks from ChaCha20, under keys of the operating system."
+MISSING = (
+    "TF Encrypted's own ABY3, Pond and SecureNN draw from a native operation that exists for "
+    "TensorFlow 2.9.1 only: they import here, and can share nothing."
+)
+_SAYINGS = ("Falling back to insecure randomness", "Could not find ")
+_logger = logging.getLogger("tfe_ext")
+
+
+@contextmanager
+def said_once() -> Iterator[None]:
+    """Lets TF Encrypted be imported inside the block, with one line in place of its four.
+
+    It looks for four libraries of native operations, and says of two that randomness would be
+    insecure without them. `tfe_ext.ABY3` uses none of them.
+    """
+    taken: list[logging.LogRecord] = []
+
+    def others(record: logging.LogRecord) -> bool:
+        """Whether the record is about something else."""
+        if not str(record.msg).startswith(_SAYINGS):
+            return True
+        taken.append(record)
+        return False
+
+    logger = logging.getLogger("tf_encrypted")
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
+    if taken:
+        _logger.warning("%s %s", USED, MISSING)
+
+
+def name_missing_operation(random: Any) -> None:
+    """Lets sharing with a protocol of the host raise an error that says what to do."""
+    if not random.supports_secure_randomness():
+        for name in ("secure_seed", "random_uniform", "seeded_random_uniform"):
+            setattr(random, name, _refuse)
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise UnsupportedVersionError(f"{MISSING} Type: tfe.set_protocol(tfe_ext.ABY3())")
+
+
+def name_unknown_activation(activations: Any) -> None:
+    """Lets the name of no activation raise an error that says which names there are."""
+    host_get = activations.get
+    if getattr(host_get, "names_unknown", False):
+        return
+
+    def get(identifier: Any) -> Any:
+        try:
+            found = host_get(identifier)
+        except (KeyError, TypeError):
+            found = None
+        if found is None:
+            raise ArgumentError("activation", identifier, one_of((None, "relu", "sigmoid", "tanh")))
+        return found
+
+    vars(get)["names_unknown"] = True
+    activations.get = get

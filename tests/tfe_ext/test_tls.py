@@ -80,7 +80,7 @@ def federation(folder):
 @pytest.fixture
 def hosts(tmp_path):
     """Links of two servers and a client, each with a service behind it."""
-    from tfe_ext.players.tls.links import Links
+    from tfe_ext.players.tls import Links
 
     own, found = federation(tmp_path)
     ports = {name: free_port() for name in NAMES}
@@ -195,20 +195,20 @@ def test_silent_strangers_keep_no_member_out(hosts):
 
 def test_a_client_names_a_port_that_one_which_was_stopped_still_has(tmp_path, monkeypatch):
     """The kernel lets it connect to whoever listens there, and nobody says anything."""
-    from tfe_ext.players.tls import links
+    from tfe_ext.players import tls
 
-    monkeypatch.setattr(links, "ATTEMPT", 0.2)
+    monkeypatch.setattr(tls, "ATTEMPT", 0.2)
     own, found = federation(tmp_path)
     with socket.create_server((HERE["client"], 0)) as stopped:
         port = stopped.getsockname()[1]
         players = {"server0": f"127.0.0.1:{port}"}
-        client = links.Links(Local(own["client"], found), players, 1, print, HERE["client"])
+        client = tls.Links(Local(own["client"], found), players, 1, print, HERE["client"])
         with refused("players", "value", value=f"{HERE['client']}:{port}"), client:
             pass
 
 
 def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):
-    from tfe_ext.players.tls.links import Links
+    from tfe_ext.players.tls import Links
 
     own, found = federation(tmp_path)
     with refused("players", "value", ["server2"]):

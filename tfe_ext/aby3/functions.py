@@ -15,6 +15,7 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 from tfe_ext.ring.shares import Additive3
+from tfe_ext.streams.devices import on_each
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor
@@ -52,11 +53,7 @@ class Functions:
         return tensor_of(self, inverse_sqrt(ring, share_of(ring, x), plan))
 
     def clip_factor(
-        self,
-        x: ABY3PrivateTensor,
-        max_norm: float = 1.0,
-        range_bits: int = 16,
-        degree: int = 2,
+        self, x: ABY3PrivateTensor, max_norm: float = 1.0, range_bits: int = 16, degree: int = 2
     ) -> ABY3PrivateTensor:
         """Returns min(1, max_norm / sqrt(x)), never above it, for squared norms x.
 
@@ -74,11 +71,7 @@ class Functions:
         return tensor_of(self, clipping.clip_factor(ring, ratio, plan, shift))
 
     def clip_by_norm(
-        self,
-        x: ABY3PrivateTensor,
-        max_norm: float,
-        range_bits: int = 16,
-        degree: int = 2,
+        self, x: ABY3PrivateTensor, max_norm: float, range_bits: int = 16, degree: int = 2
     ) -> ABY3PrivateTensor:
         """Returns x with no row longer than max_norm (1 + eta).
 
@@ -127,19 +120,13 @@ class Functions:
         Cost:
             One round, 24 bytes a value.
 
-        Raises:
-            ArgumentError: a sigma that is out of range or needs more fractional bits.
-
         Source:
             Ruan et al., S&P 2023, Protocol 2.
         """
         ring = self.ring
         size = (shape,) if isinstance(shape, int) else tuple(tf.TensorShape(shape).as_list())
         servers = ring.servers.devices
-        zeros = []
-        for server in servers:
-            with tf.device(server):
-                zeros.append(tf.zeros(size, tf.int64))
+        zeros = on_each(servers, lambda: tf.zeros(size, tf.int64))
         (share,) = add_gaussian_noise(
             ring,
             [Additive3(servers, zeros)],

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from tfe_ext.streams.graphs import kept_on_graph
+from tfe_ext.streams.devices import kept_on_graph
 
 from tf_encrypted.config import get_config
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3Tensor

@@ -15,11 +15,14 @@ import tensorflow as tf
 from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.data.ops import structured_function
 from tensorflow.python.eager import context
 from tensorflow.python.framework import c_api_util, ops
 
 from extensions.errors import InsecureError
 from tfe_ext.streams.devices import HERE
+
+import tf_encrypted as tfe
 
 SHAPING = {
     **dict.fromkeys(("Reshape", "BroadcastTo", "Tile", "ExpandDims", "Transpose"), (1,)),
@@ -80,15 +83,34 @@ def install() -> None:
                 tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
 
     def capture_as_const(self: Any, name: str | None) -> tf.Tensor | None:
-        return (
-            None
-            if tf.DeviceSpec.from_string(self.backing_device).job != _HERE.job
-            else fetch(self, name)
-        )
+        is_here = tf.DeviceSpec.from_string(self.backing_device).job == _HERE.job
+        return fetch(self, name) if is_here else None
 
     context.Context.add_c_function = add_c_function
     context.Context.remove_function = remove_function
     ops.EagerTensor._capture_as_const = capture_as_const
+    _keep_functions_of_data_sets()
+
+
+def _keep_functions_of_data_sets() -> None:
+    """Makes data sets keep to their device what their functions, as of ``Dataset.map``, hold.
+
+    With players elsewhere, each constant of one that is traced outside of any graph becomes a
+    variable on the device of the moment: that of ``tf.device(...)``, or the script's own.
+    """
+    wrapper: Any = structured_function.StructuredFunctionWrapper
+    begin = wrapper.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        elsewhere = isinstance(tfe.get_config(), tfe.RemoteConfig)
+        if in_own_function() or not (elsewhere and tf.executing_eagerly()):
+            begin(self, *args, **kwargs)
+            return
+        device = _HERE.make_merged_spec(tf.DeviceSpec.from_string(context.context().device_name))
+        with kept_on(device.to_string()):
+            begin(self, *args, **kwargs)
+
+    wrapper.__init__ = __init__
 
 
 def in_own_function() -> bool:

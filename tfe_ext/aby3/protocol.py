@@ -1,5 +1,7 @@
 """ABY3 whose masks are fresh in every call: TF Encrypted's protocol on portable randomness."""
 
+import functools
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,22 +9,18 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, InsecureError
-from extensions.rules import one_of
+from extensions.rules import Whole, one_of
 from tfe_ext.aby3 import operations
-from tfe_ext.aby3.checks import check_servers, check_widths, native_type
-from tfe_ext.aby3.encoding import as_constant, fixed64_f20
-from tfe_ext.aby3.fitting import fitting
+from tfe_ext.aby3.encoding import Constant, fitting, fixed64_f20
 from tfe_ext.aby3.functions import Functions
 from tfe_ext.aby3.memo import keep_per_graph
 from tfe_ext.aby3.own_functions import compute_by
-from tfe_ext.aby3.variables import follow
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
 from tfe_ext.ring.private_tensors import pairs_of
-from tfe_ext.ring.servers import Servers
 from tfe_ext.streams.choice import choose
-from tfe_ext.streams.devices import HERE
-from tfe_ext.streams.randomness import Stream
+from tfe_ext.streams.devices import HERE, on_each
+from tfe_ext.streams.randomness import TYPES, Servers, Stream
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ABY3Tensor, ShareType
@@ -31,6 +29,38 @@ from tf_encrypted.tensor.fixed import FixedpointConfig
 
 _OUTER = "last_protocol"
 """Where the host keeps the protocol that a ``with`` puts back."""
+_WIDTHS = {
+    "nbits": Whole(64, 64, "64"),
+    "scaling_base": Whole(2, 2, "2"),
+    "precision_fractional": Whole(0, 30, "from 0 to 30, because a product of two ones must fit"),
+}
+
+
+def check_widths(config: FixedpointConfig) -> None:
+    """Checks that the protocol can compute with the encoding."""
+    for name, rule in _WIDTHS.items():
+        rule.check(f"fixedpoint_config.{name}", getattr(config, name))
+
+
+def check_servers(*names: Any) -> None:
+    """Checks that the servers are three players of the present configuration."""
+    config = tfe.get_config()
+    players = [config.get_player(name) for name in names]
+    if None in players or len({player.name for player in players}) < 3:
+        raise ArgumentError(
+            "server_0, server_1, server_2",
+            [getattr(name, "name", name) for name in names],
+            "three distinct players of the configuration",
+            "Call tfe.set_config(...) first.",
+        )
+
+
+def native_type(factory: Any) -> tf.DType:
+    """Returns TensorFlow's type of the words that one of TF Encrypted's own factories makes."""
+    for dtype in TYPES:
+        if factory is factories[dtype]:
+            return dtype
+    raise ArgumentError("factory", factory, "that of bool, or of 8, 16, 32 or 64 bits")
 
 
 def current_protocol() -> "ABY3":
@@ -96,7 +126,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         super().__init__(server_0, server_1, server_2, fixedpoint_config)
         with self._unlocked():
             self.servers = tuple(self.servers)
-            self.fixedpoint_config = as_constant(self.fixedpoint_config)
+            self.fixedpoint_config = Constant(**vars(self.fixedpoint_config))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute, but none of the protocol's own once shares depend on it."""
@@ -159,11 +189,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
         """Returns shares of what a player computes, as in the host, on that player's device alone.
 
         So do `define_private_input` and `define_output`. Nobody else gets what the function has as
-        constants or takes from outside: see `tfe_ext.aby3.own_functions.compute_by`.
-
-        Raises:
-            InsecureError: the function takes a constant of a ``tf.function``, or computes on the
-                device of another player.
+        constants or takes from outside (`tfe_ext.aby3.own_functions.compute_by`). Raises
+        InsecureError if it takes a constant of a ``tf.function``, or computes on another player's
+        device.
         """
         native_type(kwargs.get("factory") or self.default_factory)
         given = arguments if isinstance(arguments, (list, tuple)) else [arguments]
@@ -178,9 +206,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def define_private_variable(self, initial_value: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns a variable as in the host, whose present value enters each computation on it.
 
-        Raises:
-            InsecureError: it is made of a value in the clear within a ``tf.function``, of which
-                everybody would get the value.
+        Raises InsecureError if it is made of a value in the clear within a ``tf.function``, of
+        which everybody would get the value.
         """
         native_type(kwargs.get("factory") or self.default_factory)
         if not (tf.executing_eagerly() or isinstance(initial_value, ABY3Tensor)):
@@ -218,11 +245,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
     ) -> tuple[Any, Any, Any]:
         """Returns three values, one a server, that sum (or XOR) to zero; local."""
         pairs = self._pairs(shape, factory or self.default_factory)
-        masks = []
-        for device, (own, next_) in zip(self.ring.servers.devices, pairs, strict=True):
-            with tf.device(device):
-                masks.append(own - next_ if share_type == ShareType.ARITHMETIC else own ^ next_)
-        return masks[0], masks[1], masks[2]
+        take = operator.sub if share_type == ShareType.ARITHMETIC else operator.xor
+        first, second, third = on_each(self.ring.servers.devices, take, *zip(*pairs, strict=True))
+        return first, second, third
 
     def _gen_random_sharing(
         self, shape: Any, share_type: str = ShareType.ARITHMETIC, factory: Any = None
@@ -298,3 +323,27 @@ class ABY3(Functions, tfe.protocol.ABY3):
 
 def _xor(dtype: tf.DType) -> Any:
     return tf.math.logical_xor if dtype == tf.bool else tf.bitwise.bitwise_xor
+
+
+def follow(variable: Any) -> Any:
+    """Returns the protocol's variable, with shares that are read whenever they are used.
+
+    The host reads them once, so that a computation goes on with the variable's first value.
+    """
+    for share in tf.nest.flatten(variable.unwrapped):
+        kind: Any = type(share)
+        share.__class__ = _following(kind)
+    return variable
+
+
+@functools.cache
+def _following(kind: Any) -> Any:
+    def value(share: Any) -> tf.Tensor:
+        with tf.device(share.device):
+            return share.variable.read_value()
+
+    def assign(share: Any, value: Any) -> Any:
+        """As in the host, whose boolean variables raise an error after they assigned."""
+        return share.variable.assign(value.value)
+
+    return type(kind.__name__, (kind,), {"value": property(value), "assign": assign})

@@ -1,15 +1,14 @@
 """What a computation on ABY3 shares costs: rounds, messages and bytes, read from its graph."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.protocols.host import Carried, Traffic
-from tfe_ext.costs.graph_walk import Message, Walk, canonical
-from tfe_ext.costs.memory import peaks
+from tfe_ext.costs.graph_walk import Message, Walk, canonical, peaks
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.protocol import TFETensor
@@ -103,15 +102,40 @@ def cost(function: Callable[..., Any], *args: Any) -> Cost:
         ArgumentError: the protocol has no three servers on devices of their own; or the graph
             has a message of unknown size, or messages in a loop of unknown length.
     """
-    servers = _servers()
+    _servers()  # before anything is traced
     traced = tf.function(lambda: _native(function(*args)), autograph=False)
     graph = traced.get_concrete_function().graph
-    return replace(_cost_between(servers, graph), memory=memory_of_graph(graph))
+    return replace(cost_of_graph(graph), memory=memory_of_graph(graph))
 
 
 def cost_of_graph(graph: Any) -> Cost:
     """Returns the `cost`, without memory, of a traced function without arguments."""
-    return _cost_between(_servers(), graph)
+    servers, walk = _servers(), Walk()
+    walk.function(graph)
+    between = [each for each in walk.messages if {each.sender, each.receiver} <= {*servers}]
+    values = [each for each in between if not each.is_number]
+    return Cost(
+        rounds=max((each.depth for each in values), default=0),
+        messages=len(values),
+        sent=tuple(_bytes(each for each in values if each.sender == own) for own in servers),
+        numbers=len(between) - len(values),
+        rounds_from_start=max((each.depth_from_start for each in between), default=0),
+        outside=_bytes(
+            e for e in walk.messages if (e.sender in servers) != (e.receiver in servers)
+        ),
+        carried=tuple(
+            Carried(
+                sent=_bytes(each for each in walk.messages if each.sender == own),
+                received=_bytes(each for each in walk.messages if each.receiver == own),
+            )
+            for own in servers
+        ),
+        nodes=len(graph.get_operations()),
+    )
+
+
+def _bytes(messages: Iterable[Message]) -> int:
+    return sum(each.size for each in messages)
 
 
 def memory_of_graph(graph: Any) -> int:
@@ -131,54 +155,6 @@ def _servers() -> list[str]:
             "Call tfe.set_config(tfe_ext.local_config()), then tfe.set_protocol(tfe_ext.ABY3()).",
         )
     return servers
-
-
-def _cost_between(servers: Sequence[str], graph: Any) -> Cost:
-    walk = Walk()
-    walk.function(graph)
-    return _tally(walk.messages, servers, len(graph.get_operations()))
-
-
-def _tally(messages: Sequence[Message], servers: Sequence[str], nodes: int) -> Cost:
-    total = _Tally()
-    for message in messages:
-        ends = message.sender in servers, message.receiver in servers
-        if ends[0]:
-            total.out[servers.index(message.sender)] += message.size
-        if ends[1]:
-            total.into[servers.index(message.receiver)] += message.size
-        if ends == (True, True) and message.is_number:
-            total.numbers += 1
-            total.from_start = max(total.from_start, message.depth_from_start)
-        elif ends == (True, True):
-            total.count += 1
-            total.sent[servers.index(message.sender)] += message.size
-            total.rounds = max(total.rounds, message.depth)
-            total.from_start = max(total.from_start, message.depth_from_start)
-        elif any(ends):
-            total.outside += message.size
-    return Cost(
-        rounds=total.rounds,
-        messages=total.count,
-        sent=tuple(total.sent),
-        numbers=total.numbers,
-        rounds_from_start=total.from_start,
-        outside=total.outside,
-        carried=tuple(map(Carried, total.out, total.into)),
-        nodes=nodes,
-    )
-
-
-@dataclass
-class _Tally:
-    rounds: int = 0
-    from_start: int = 0
-    count: int = 0
-    numbers: int = 0
-    outside: int = 0
-    sent: list[int] = field(default_factory=lambda: [0, 0, 0])
-    out: list[int] = field(default_factory=lambda: [0, 0, 0])
-    into: list[int] = field(default_factory=lambda: [0, 0, 0])
 
 
 def _native(results: Any) -> list[tf.Tensor]:

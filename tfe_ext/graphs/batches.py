@@ -10,12 +10,12 @@ from extensions.network.chain import Network
 from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
-from tfe_ext.graphs.datasets import is_dataset, read
+from tfe_ext.graphs.datasets import read
 from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.inputs import share_rows
-from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.ring.variables import assign, in_variables, present
+from tfe_ext.streams.randomness import Servers
 
 import tf_encrypted as tfe
 
@@ -186,17 +186,17 @@ def check_owners(
             'x={"server0": dataset}.',
             code="type",
         )
-    labelled = [name for name in x if not is_dataset(x[name])]
+    labelled = [name for name in x if not isinstance(x[name], tf.data.Dataset)]
     if labelled != list(y):
         raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(labelled)}")
     check_players("x", x)
     options: dict[str, Any] = {"frac_bits": frac_bits, "max_feature_norm": max_feature_norm}
     checked: dict[str, OwnRecords] = {}
     for name in x:
-        if is_dataset(x[name]):
-            checked[name] = read(name, x[name], network, **options)
-        else:
+        if name in labelled:
             checked[name] = _check_arrays(name, x[name], y[name], network, **options)
+        else:
+            checked[name] = read(name, x[name], network, **options)
     return checked
 
 
@@ -212,7 +212,6 @@ def check_players(argument: str, owners: Iterable[str]) -> None:
 def _check_arrays(
     name: str, x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
 ) -> OwnRecords:
-    """Returns an owner's records, given as arrays, checked and encoded."""
     try:
         features, labels = as_reals("x", x), as_reals("y", y)
         own = check_records(
@@ -230,8 +229,3 @@ def _check_arrays(
         allowed = f"{network.widths[0]}, as in the model's first layer"
         raise ArgumentError("x", given, allowed, code="shape")
     return own
-
-
-def shapes_of(records: Mapping[str, OwnRecords]) -> tuple[tuple[str, int], ...]:
-    """Returns what a traced step depends on."""
-    return tuple((name, len(own)) for name, own in records.items())

@@ -1,7 +1,6 @@
 """Records of a `tf.data.Dataset`, read and checked where they lie, on their owner's device."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,6 @@ from extensions.ring.fixed_point import SAFE_BITS
 import tf_encrypted as tfe
 
 _PAIR = "a tf.data.Dataset of pairs (features, labels), of numbers and of known shapes"
-
-
-def is_dataset(records: Any) -> bool:
-    """Whether these are records of a `tf.data.Dataset`."""
-    return isinstance(records, tf.data.Dataset)
 
 
 def read(
@@ -60,7 +54,11 @@ def read(
             f"longer than max_feature_norm = {max_feature_norm:g}": squares <= largest,
             f"labels beyond 0..{network.widths[-1] - 1}, or targets beyond [0, 1]": of_range,
         }
-        _raise_for(name, checks)
+        for wrong, holds in checks.items():
+            if not tf.reduce_all(holds):
+                row = int(tf.argmin(tf.cast(holds, tf.int32)))
+                place = f"row {row} of {name}'s dataset"
+                raise ArgumentError("x", place, f"without {wrong}", code="data")
         labels = _encode(targets, frac_bits)
         return OwnRecords(features=encoded, labels=labels, frac_bits=frac_bits)
 
@@ -84,9 +82,8 @@ def _place_of(name: str, dataset: tf.data.Dataset, device: str) -> str:
 
 
 def _records_of(name: str, dataset: tf.data.Dataset, network: Network) -> tf.data.Dataset:
-    """Returns the dataset record by record."""
     spec, width = dataset.element_spec, network.widths[0]
-    if any(_repeats(each) for each in _with_inputs(dataset)):
+    if _repeats(dataset):
         raise ArgumentError(
             "x",
             f"a dataset of {name} with repeat()",
@@ -105,7 +102,6 @@ def _records_of(name: str, dataset: tf.data.Dataset, network: Network) -> tf.dat
 
 
 def _everything(name: str, dataset: tf.data.Dataset) -> Any:
-    """Returns features and labels of all records."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ArgumentError("x", f"a dataset without end of {name}", "one that ends")
     whole = dataset.batch(np.iinfo(np.int64).max)
@@ -135,22 +131,10 @@ def _encode(reals: tf.Tensor, frac_bits: int) -> tf.Tensor:
     return tf.cast(tf.round(reals * 2.0**frac_bits), tf.int64)
 
 
-def _raise_for(name: str, checks: dict[str, tf.Tensor]) -> None:
-    for wrong, holds in checks.items():
-        if not tf.reduce_all(holds):
-            row = int(tf.argmin(tf.cast(holds, tf.int32)))
-            place = f"row {row} of {name}'s dataset"
-            raise ArgumentError("x", place, f"without {wrong}", code="data")
-
-
-def _with_inputs(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
-    yield dataset
-    for each in dataset._inputs():
-        yield from _with_inputs(each)
-
-
 def _repeats(dataset: tf.data.Dataset) -> bool:
-    return type(dataset).__name__.strip("_") == "RepeatDataset" and int(dataset._count) != 1
+    """Whether the dataset, or one of which it is made, gives records more than once."""
+    own = type(dataset).__name__.strip("_") == "RepeatDataset" and int(dataset._count) != 1
+    return own or any(map(_repeats, dataset._inputs()))
 
 
 def _is_numeric(spec: Any) -> bool:

@@ -14,8 +14,16 @@ from extensions.protocols.settings import ScriptTraining
 from extensions.protocols.step import Step
 from extensions.protocols.updates import UpdateRule
 from extensions.ring.interface import NoiseSource
-from tfe_ext.keras.learning_rates import RateSetting, Schedule, rate_of
-from tfe_ext.keras.settings import FIELDS, Argument, Setting, argument_of, training_of
+from tfe_ext.keras.settings import (
+    ARGUMENTS,
+    FIELDS,
+    Argument,
+    RateSetting,
+    Schedule,
+    Setting,
+    rate_of,
+    training_of,
+)
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
@@ -29,7 +37,7 @@ class Optimizer(Counted):
     private: bool
     _beside: Mapping[str, Any] = {}
     """Arguments beside those that all optimizers have."""
-    learning_rate = lr = RateSetting("learning_rate")
+    learning_rate = lr = RateSetting()
     sample_rate = Setting()
     expected_batch_size = Setting()
     max_feature_norm = Setting()
@@ -69,7 +77,7 @@ class Optimizer(Counted):
     def settings(self, settings: ScriptTraining) -> None:
         own = _attributes(type(self))
         for field in fields(ScriptTraining):
-            name = argument_of(field.name)
+            name = ARGUMENTS.get(field.name, field.name)
             before, value = getattr(self._settings, field.name), getattr(settings, field.name)
             if value != before and name not in own:
                 hint = f"{type(self).__name__} has no such argument."

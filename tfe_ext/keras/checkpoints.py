@@ -74,12 +74,12 @@ class Checkpoints(ScriptCheckpoints, Callback):
         Callback.__init__(self)
         self._model = model
         shapes = {name: [*shape] for name, shape in weights.shapes_of(model.chain).items()}
-        facts = {"parameters": shapes, "frac_bits": model.frac_bits}
+        facts = {"parameters": shapes, "frac_bits": model.ring.frac_bits}
         options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
         run = {"steps": steps, "settings": {**(settings or {}), **facts}, "own": own or {}}
         self._shelves = shelves_on(model.ring.servers.devices)
         parties = self._shelves.checkpoints(options, run)
-        ScriptCheckpoints.__init__(self, parties, alone, model.frac_bits)
+        ScriptCheckpoints.__init__(self, parties, alone, model.ring.frac_bits)
 
     def _restore(self, shares: Words, state: Mapping[str, Any]) -> None:
         if shares:

@@ -38,9 +38,6 @@ _HOSTS: dict[Loss, type] = {
 }
 _METHODS = ("call", "grad", "__call__")
 
-LOSSES: dict[Loss, type] = {"sigmoid": BinaryCrossentropy, "softmax": CategoricalCrossentropy}
-"""Which class of this module stands for which loss of `extensions.network.losses`."""
-
 
 def loss_of(loss: Any) -> Loss:
     """Returns which loss it is: ours, or the host's class with equal settings."""

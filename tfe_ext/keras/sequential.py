@@ -12,14 +12,11 @@ from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import pair_of
 from tfe_ext.keras.base_optimizer import Optimizer
-from tfe_ext.keras.counting import Count
 from tfe_ext.keras.fitting.epochs import Epochs, Fitting, Validation
-from tfe_ext.keras.fitting.training import Training
-from tfe_ext.keras.initialization import LocalStart
-from tfe_ext.keras.layers import Chain, chain_of, check_layer, check_place
+from tfe_ext.keras.iterates import logits_of
+from tfe_ext.keras.layers import chain_of, check_layer, check_place
 from tfe_ext.keras.losses import loss_of
-from tfe_ext.keras.steps.step import logits_of
-from tfe_ext.keras.trainer import Trainer, steps_of
+from tfe_ext.keras.trainer import Count, Trainer, Training, steps_of
 from tfe_ext.keras.weights import Weighted
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
@@ -27,7 +24,7 @@ from tfe_ext.ring.private_tensors import share_of, tensor_of
 from tf_encrypted.keras.models import sequential as host
 
 
-class Sequential(LocalStart, Weighted, host.Sequential):
+class Sequential(Weighted, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
     Layers are the host's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
@@ -116,16 +113,6 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     def ring(self) -> ABY3Ring:
         """The ring of the model's protocol, which says where its servers are."""
         return self._prot.ring
-
-    @property
-    def frac_bits(self) -> int:
-        """Fractional bits of the model's shares."""
-        return self.ring.frac_bits
-
-    @property
-    def chain(self) -> Chain:
-        """The model as a chain of stages."""
-        return chain_of(self.layers, self._kind)
 
     def summary(self, print_fn: Callable[[str], object] = print) -> None:
         """Prints each layer's name, output shape and number of weights. Opens nothing."""
@@ -279,9 +266,6 @@ class Sequential(LocalStart, Weighted, host.Sequential):
 
         Cost:
             A graph is traced for the first call with records of these shapes.
-
-        Raises:
-            ArgumentError: records that do not fit, or a noise that is not positive.
         """
         count = self._count("tried", (x, y), count_noise)
         return count.accuracy(self.announce_opening)

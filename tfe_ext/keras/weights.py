@@ -1,4 +1,4 @@
-"""A model's weights from the clear, into the clear, and as one file of shares for each server."""
+"""A model's weights: given, made of owners' models, opened, and as files of shares."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,22 +10,29 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.network.losses import Loss
 from extensions.protocols.agreement import common_name
-from extensions.ring.fixed_point import Reals, decode, encode
+from extensions.protocols.host import flat, pairs
+from extensions.protocols.initialization import Strategy, Weighting, encode_model, initialize
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.runs.checkpoints import at_once
 from extensions.runs.model import path_of
-from tfe_ext.keras.layers import Chain, config_of, layers_of
-from tfe_ext.keras.steps.iterates import Iterates
-from tfe_ext.keras.steps.kernels import from_matrix, to_matrix
-from tfe_ext.keras.steps.step import store
+from tfe_ext.costs.cost import Cost
+from tfe_ext.graphs.batches import check_players
+from tfe_ext.graphs.programs import Program
+from tfe_ext.keras.iterates import Iterates, from_matrix, parameters_of, store, to_matrix
+from tfe_ext.keras.layers import Chain, chain_of, config_of, layers_of
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.players.records.shelves import shelves_on
 from tfe_ext.ring.aby3_ring import ABY3Ring
-from tfe_ext.ring.inputs import deal
+from tfe_ext.ring.inputs import deal, share_rows
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.ring.variables import assign, from_summands
-from tfe_ext.streams.devices import HERE
+from tfe_ext.streams.devices import HERE, on_each
 
+import tf_encrypted as tfe
+
+_CHOICE = "choice among local models"
 _RANKS = range(ABY3Ring.parties)
 
 
@@ -45,11 +52,12 @@ class Weighted:
     keep_spent: Callable[[], None] | None
     optimizer: Any
     _trainer: Trainer
+    _kind: Loss
 
     @property
     def chain(self) -> Chain:
         """The model as a chain of stages."""
-        raise NotImplementedError
+        return chain_of(self.layers, self._kind)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the model without its weights, as JSON can hold it: name and layers.
@@ -92,6 +100,67 @@ class Weighted:
         self.announce_opening()
         return opened(self._trainer.ring, self.chain.held)
 
+    def initialize_from(
+        self,
+        local: Mapping[str, Sequence[Any]],
+        records: Mapping[str, int],
+        *,
+        strategy: Strategy = "local",
+        held_out: tuple[Any, Any] | None = None,
+        weighting: Weighting = "records",
+    ) -> Cost:
+        """Makes a start of all owners' local models, and returns what that costs.
+
+        Each local model is trained by DPSGD on its owner's records alone, from the weights that the
+        model has now, which are public. Nothing is opened, not even whose model is taken
+        (`extensions.protocols.initialization.initialize`). Charge the local training to the
+        optimizer's ledger: ``model.optimizer.ledger.record("local training", ...)``.
+
+        Args:
+            local: each owner's model by its player's name, {"server0": [kernel, bias, ...], ...}:
+                as `get_weights` has it, a kernel and its bias together of norm 100 at most.
+            records: each owner's number of training records, public.
+            strategy: "local", "local-average" or "local-accuracy".
+            held_out: features and labels, both as in `evaluate`, on which candidates are tried and
+                no local model was trained, unless "local-average"; no epsilon covers the choice.
+            weighting: of the average: "records" by the owners' numbers of records, or "uniform".
+
+        Guarantees:
+            Each local model is a variable on the device of its owner, and is shared from there. It
+            is no constant of the graph, of which every player gets a copy. What does not fit is
+            refused before anything is shared.
+
+        Cost:
+            Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for "local",
+            whatever the number of owners. A graph is traced for each call.
+        """
+        chain, ring = self.chain, self._trainer.ring
+        checked = _check(chain, local, records, ring.frac_bits)
+        tried = None
+        if held_out is not None and strategy != "local-average":
+            tried = self._trainer.records(chain, *held_out, self.optimizer)
+            self._trainer.held_out.record(_CHOICE, noise_multiplier=0.0, sample_rate=1.0, steps=1)
+        models = [_placed(name, integers) for name, integers in checked.items()]
+
+        def start() -> None:
+            batch = None if tried is None else tried.everything()
+            started = initialize(
+                ring,
+                strategy,
+                pairs(share_rows(ring.servers, models)),
+                [records[name] for name in checked],
+                start=parameters_of(ring, chain),
+                held_out=() if batch is None else [(batch.x, batch.y)],
+                weighting=weighting,
+                network=chain.network,
+            )
+            store(ring, chain.held, flat([(weight.T, bias) for weight, bias in started]))
+
+        self._trainer.start_fits = None
+        program = Program(start)
+        program()
+        return program.cost
+
     def announce_opening(self) -> None:
         """Counts an opening of the model, which is charged already; to be called before it."""
         self.opened += 1
@@ -116,9 +185,8 @@ class Weighted:
     def load_shares(self, folder: str | Path) -> None:
         """Restores the model that `save_shares` wrote.
 
-        Raises:
-            ArgumentError: a file is missing or damaged, is of another model, or was not written
-                together with the others; the model stays as it is.
+        Raises ArgumentError if a file is missing or damaged, is of another model, or was not
+        written together with the others; the model stays as it is.
         """
         self._trainer.start_fits = None
         ring, chain = self._trainer.ring, self.chain
@@ -172,11 +240,9 @@ def opened(ring: ABY3Ring, variables: Sequence[Replicated]) -> list[Reals]:
 
 def share(chain: Chain, rank: int) -> dict[str, tf.Tensor]:
     """Returns x_R of every weight, (out, in), and bias, on the device of server R."""
-    own = {}
-    for name, held in zip(shapes_of(chain), chain.held, strict=True):
-        with tf.device(held.servers[rank]):
-            own[name] = to_matrix(held.parts[2 * rank])
-    return own
+    devices = [held.servers[rank] for held in chain.held]
+    parts = on_each(devices, lambda held: to_matrix(held.parts[2 * rank]), chain.held)
+    return dict(zip(shapes_of(chain), parts, strict=True))
 
 
 def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
@@ -200,3 +266,45 @@ def shapes_of(chain: Chain) -> dict[str, tuple[int, ...]]:
         if bias is not None:
             shapes[f"bias_{i}"] = (outputs,)
     return shapes
+
+
+def _placed(name: str, integers: Sequence[Integers]) -> tuple[str, list[tf.Variable]]:
+    """Returns an owner's device, and its model as variables there and nowhere else."""
+    owner = tfe.get_config().get_player(name).device_name
+    with tf.init_scope(), tf.device(owner):
+        return owner, [tf.Variable(x, trainable=False, name="local_model") for x in integers]
+
+
+def _check(
+    chain: Chain, local: Any, records: Mapping[str, int], frac_bits: int
+) -> dict[str, list[Integers]]:
+    """Returns every owner's model in ring integers, weights (1, out, in) and biases (1, out)."""
+    if not chain.network.is_dense:
+        raise ArgumentError("model", "layers of images", "Dense layers, with activations between")
+    if not all(chain.network.has_bias):
+        raise ArgumentError("model", "a Dense layer without bias", "Dense layers with biases")
+    if not isinstance(local, Mapping) or not local:
+        raise ArgumentError(
+            "local",
+            type(local).__name__,
+            "a dictionary of each owner's model by its name",
+            'For that of the first server: local={"server0": weights}.',
+            code="type",
+        )
+    if not isinstance(records, Mapping) or set(records) != set(local):
+        raise ArgumentError("records", records, f"numbers of the same owners, {sorted(local)}")
+    check_players("local", local)
+    wanted = [tuple(variable.shape.as_list()) for variable in chain.flat]
+    checked = {}
+    for name, weights in local.items():
+        given = [np.shape(weight) for weight in weights]
+        if given != wanted:
+            allowed = f"of the model's shapes, {wanted}"
+            raise ArgumentError("local", f"{given} at {name}", allowed, code="shape")
+        model = pairs([np.asarray(weight, dtype=np.float64).T for weight in weights])
+        try:
+            checked[name] = encode_model(model, frac_bits)
+        except ArgumentError as error:
+            error.add_note(f"This is the model of {name}.")
+            raise
+    return checked

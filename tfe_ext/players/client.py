@@ -25,12 +25,10 @@ from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.rules import one_of
 from tfe_ext.players.addresses import read_players
-from tfe_ext.players.connection import Connection
+from tfe_ext.players.calls import keep_order, let_threads_run
+from tfe_ext.players.connection import Connection, broken_link, exchange
 from tfe_ext.players.job import JOB, check_software
-from tfe_ext.players.links import broken_link, exchange
-from tfe_ext.players.order import keep_order
 from tfe_ext.players.status import Statuses, task_of
-from tfe_ext.players.unlocked import let_threads_run
 from tfe_ext.players.watch import Watch
 
 import tf_encrypted as tfe
@@ -45,9 +43,8 @@ class RemotePlayers(tfe.RemoteConfig):
     silent, standard error names it, and every call of TensorFlow that waits for it, or is made
     later, fails. So does a call for which one player cannot reach another one, or this process:
     `pea players` ends connections to hosts that are silent for 20 s. What TensorFlow raises then
-    leaves a ``with`` block, or the script, as a `PlayerLostError` that names the player, within
-    60 s of the loss. A script that waits for nothing, such as a notebook between two cells, goes
-    on.
+    leaves a ``with`` block, or the script, as a `PlayerLostError` that names the player, within 60
+    s of the loss. A script that waits for nothing, such as a notebook between two cells, goes on.
 
     After a loss, or when a player was started anew, `remote_config` connects again; protocol,
     variables, models and graphs of before had shares on the lost player, and are made anew.

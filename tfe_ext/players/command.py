@@ -24,17 +24,13 @@ def players(
         float, Option(help="Seconds without a script after which the players stop.")
     ] = IDLE_TIMEOUT,
     federation: Annotated[
-        Path | None,
-        Option(help="File of `pea federation`, for TLS between players and client."),
+        Path | None, Option(help="File of `pea federation`, for TLS between players and client.")
     ] = None,
     key: Annotated[
         Path | None, Option(help="With --federation, this host's file of `pea keys`.")
     ] = None,
     insecure_open_port: Annotated[
-        bool,
-        Option(
-            help="Let other hosts reach TensorFlow's port, which authenticates nobody.",
-        ),
+        bool, Option(help="Let other hosts reach TensorFlow's port, which authenticates nobody.")
     ] = False,
 ) -> None:
     """Run the players of a TF Encrypted session; its script reaches them by the same file.

@@ -6,11 +6,10 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError, PeaError
 from extensions.rules import one_of
+from tfe_ext.players.addresses import SERVERS
 
 import tf_encrypted as tfe
 from tf_encrypted.player import Player
-
-_SERVERS = ("server0", "server1", "server2")
 
 
 class LocalDevices(tfe.LocalConfig):
@@ -41,16 +40,14 @@ def local_config(*players: str, debug_mode: bool = False) -> LocalDevices:
 
     The host's ``LocalConfig`` puts every player on the same CPU. Here server0, server1, server2 and
     the players named have logical CPUs of their own, which TensorFlow makes on first use: call this
-    before any tensor is made, then ``tfe.set_config(...)``.
+    before any tensor is made, then ``tfe.set_config(...)``. Raises PeaError if TensorFlow is in use
+    already, with fewer devices.
 
     Args:
         players: names of those who give inputs or get outputs, besides the three servers.
         debug_mode: as in the host: no graphs, and no memory of earlier results.
-
-    Raises:
-        PeaError: TensorFlow is in use already, with fewer devices.
     """
-    names = [*_SERVERS, *players]
+    names = [*SERVERS, *players]
     if len(set(names)) < len(names):
         raise ArgumentError("players", players, "distinct, and none of the three servers")
     count = len(names) + 1

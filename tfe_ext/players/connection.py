@@ -11,17 +11,20 @@ TensorFlow keeps one connection a process, and three things of it are not as a c
 """
 
 import os
+import re
 import socket
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context
 
 from extensions.checks import check_address
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PlayerLostError
 from tfe_ext.players.sockets import break_off, close_to_other_hosts, is_loopback
+from tfe_ext.streams.devices import HERE
 from tfe_ext.threads import wait_for_players
 
 _STREAMING = "TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"
@@ -29,6 +32,10 @@ _HERE = "localhost"
 _PAUSE = 0.01
 """Seconds."""
 _LOOPBACK = ("127.", "::1")
+_CALL = re.compile(
+    r"from remote target /job:(\w+)/replica:0/task:(\d+)\S* while calling /tensorflow\.([\w./]+)"
+)
+_FETCHING = "WorkerService/RecvTensor"
 _ports: list[int] = []
 """The port of this process's own server, once it is known."""
 
@@ -127,3 +134,47 @@ def _checked(own: str) -> str:
         )
     _ports[:] = [port]
     return own
+
+
+def exchange(devices: Sequence[str]) -> None:
+    """Sends a word from each of this process and the players' devices to each other one.
+
+    Raises UnavailableError if one did not reach another one.
+    """
+    everybody = (HERE, *devices)
+
+    def run(word: Any) -> list[Any]:
+        words, sums = [], []
+        for number, device in enumerate(everybody):
+            with tf.device(device):
+                words.append(word + number)
+        for device in everybody:
+            with tf.device(device):
+                sums.append(tf.add_n(words))
+        return sums
+
+    tf.function(run, autograph=False)(tf.constant(0))
+
+
+def broken_link(
+    error: tf.errors.OpError, job: str, players: Mapping[str, str]
+) -> PlayerLostError | None:
+    """Returns the loss that an error tells of, though all players answer; None if of none.
+
+    The error's text has the calls that failed, the innermost one first. Players are addresses by
+    name, in the order of their tasks.
+    """
+    if not isinstance(error, tf.errors.UnavailableError):
+        return None
+    names, ends = [*players], _CALL.findall(error.message)
+    called = [(names[int(task)] if place == job else None, by) for place, task, by in ends]
+    (asked, method), (asking, _), *_ = *called, (None, ""), (None, "")
+    if asked is not None and method == _FETCHING and asking not in (None, asked):
+        reason = f"is not reached by player {asking}, though both answer this process"
+    elif asked is not None:
+        reason = "was not reached, though it answers now"
+    elif asking is not None:
+        asked, reason = asking, "does not reach this process, though it answers"
+    else:
+        return None
+    return PlayerLostError(asked, f"at {players[asked]} {reason}")

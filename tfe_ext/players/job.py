@@ -16,16 +16,12 @@ _STATED = ("pea-mpl", *SOFTWARE)
 _BETWEEN = "__"
 
 
-def _job() -> str:
-    found = versions(SOFTWARE)
-    return _BETWEEN.join(["tfe", *(_word(str(found[f"version of {name}"])) for name in _STATED)])
-
-
-def _word(version: str) -> str:
+def _word(name: str) -> str:
+    version = str(versions(SOFTWARE)[f"version of {name}"])
     return re.sub(r"[^0-9A-Za-z]+", "_", version).strip("_")
 
 
-JOB = _job()
+JOB = _BETWEEN.join(["tfe", *map(_word, _STATED)])
 
 
 def check_software(player: str, task: str) -> None:

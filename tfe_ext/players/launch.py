@@ -18,7 +18,7 @@ from tfe_ext.players.player import OPEN
 from tfe_ext.players.records.owner import Held
 from tfe_ext.players.records.reading import Own
 from tfe_ext.players.sockets import is_loopback
-from tfe_ext.players.tls.links import Links
+from tfe_ext.players.tls import Links
 from tfe_ext.threads import environment_of
 
 NOTICE = (
@@ -64,12 +64,9 @@ def serve(
             and whether this host has the address that the file gives.
 
     Raises:
-        ArgumentError: the file is not as it should be, or has no such player; none is named, and
-            some have addresses of other hosts; one has an address that other hosts reach, and
-            it is not to be open; a time that is not positive; of `own.of`, or of `Links`.
         NativeError: TFE_EXT_RANDOMNESS is "native", and the operation cannot be built here.
-        PlayerLostError: a player ended; the others are ended 10 s later, when every script had
-            the time to find out which was the first.
+        PlayerLostError: a player ended; the others are ended 10 s later, when every script had the
+            time to find out which was the first.
     """
     check_seconds("idle_timeout", idle_timeout)
     players = read_players(file)
@@ -115,14 +112,8 @@ def running(
 ) -> Iterator[dict[str, Process]]:
     """Yields a process for each player, which ends with the block; several are copies of one.
 
-    Each gets its own records, through the channel that it has with this process, which keeps none,
-    and `environment_of` so many.
-
-    Args:
-        names: of the players.
-        held: their records, by name, which are taken out.
-        arguments: of `tfe_ext.players.player` after the name.
-        shows_output: whether players print where this process does.
+    Each gets its own records, which are taken out of `held`, through its channel with this process.
+    Arguments are those of `tfe_ext.players.player` after the name.
     """
     template, found = None, {}
     given: Any = {"env": environment_of(len(names)), "shows_output": shows_output}
@@ -137,11 +128,7 @@ def running(
 
 
 def _wait(running: Mapping[str, Process]) -> None:
-    """Returns once nobody has asked a player for long.
-
-    Raises:
-        PlayerLostError: one ended otherwise.
-    """
+    """Returns once nobody has asked a player for long; PlayerLostError if one ended otherwise."""
     while True:
         for name, process in running.items():
             if (status := process.status) == 0:
@@ -153,11 +140,7 @@ def _wait(running: Mapping[str, Process]) -> None:
 
 
 def _check_closed(players: Mapping[str, str]) -> None:
-    """Checks that nobody on another host is meant to reach these players' ports.
-
-    Raises:
-        ArgumentError: somebody is.
-    """
+    """Checks that nobody on another host is meant to reach these players' ports."""
     for name, address in players.items():
         host, _ = check_address(f"players[{name!r}]", address)
         if not is_loopback(host):

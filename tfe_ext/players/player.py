@@ -1,12 +1,9 @@
 """The programme of one player: TensorFlow's server, until the launcher goes.
 
-A connection to a player or script that is cut off would last for many minutes, and so would every
-call that waits for it, without a word to the script, which may reach both.
-
-Run as ``python -m tfe_ext.players.player NAME FILE [IDLE [open]]`` by the launcher, `serve` of
-`tfe_ext.players.launch`, which sends it its owner's records, or None; it ends once nobody has sent
-it anything for so many seconds. A script asks every second whether its players are there, for as
-long as its session is open.
+`serve` of `tfe_ext.players.launch` runs ``python -m tfe_ext.players.player NAME FILE [IDLE
+[open]]`` and sends it its owner's records, or None. It ends once nobody has sent it anything for so
+many seconds: a script asks every second whether its players are there, for as long as its session
+is open. It ends connections that are cut off, for which calls would wait many minutes.
 """
 
 import math
@@ -36,12 +33,7 @@ def main() -> None:
     from tfe_ext.players.job import JOB
     from tfe_ext.players.records.desk import Desk, open_desk
     from tfe_ext.players.records.owner import Owner
-    from tfe_ext.players.sockets import (
-        close_to_other_hosts,
-        end_if_silent,
-        is_loopback,
-        quiet_for,
-    )
+    from tfe_ext.players.sockets import close_to_other_hosts, end_if_silent, is_loopback, quiet_for
     from tfe_ext.streams.choice import load_for_players
     from tfe_ext.threads import asleep
 

@@ -54,14 +54,11 @@ def close_to_other_hosts(port: int) -> None:
     handshake of another host begins any more. Connections that are there, accepted or not, are
     aborted, with what was not read of them, and handshakes that had begun are waited for: some
     three seconds if the other host stays silent. While a connection of another host waits to be
-    accepted, this host's own that wait are aborted too.
+    accepted, this host's own that wait are aborted too. When it returns, the kernel has no
+    connection of another host that could still be read from.
 
-    Raises:
-        OSError: this is not Linux, the system does not allow it or does not tell which connections
-            there are, nothing listens at the port, or a connection does not end.
-
-    Guarantees:
-        When it returns, the kernel has no connection of another host that could still be read from.
+    Raises OSError if this is not Linux, the system does not allow it or does not tell which
+    connections there are, nothing listens at the port, or a connection does not end.
     """
     if sys.platform != "linux":
         raise OSError("only Linux tells a socket's packets apart by their device")

@@ -27,12 +27,8 @@ class Watch:
     A player is lost once four requests in a row went without an answer, after 2 to 24 s, or once
     another process answers in its place; standard error then names it. From then on, connections to
     players that do not answer are broken off, so that no call of TensorFlow waits for them. Should
-    one last for 25 s nevertheless, this process ends with status 70.
-
-    Args:
-        statuses: whom to ask.
-        first: what each player answered when it joined.
-        break_off: ends this process's connections to players.
+    one last for 25 s nevertheless, this process ends with status 70. `first` is what each player
+    answered when it joined.
     """
 
     def __init__(

@@ -17,13 +17,12 @@ from extensions.ring.fused import Fused
 from extensions.ring.interface import NoiseSource, Rows, Selected, Weights
 from extensions.ring.joint import joint_of
 from extensions.ring.tuples import Correlation, Dealt
-from tfe_ext.ring import dealing, noise, opening
-from tfe_ext.ring.conversions import replicate
+from tfe_ext.ring import conversions, dealing, inputs
 from tfe_ext.ring.placed import Placed, concatenate, stack
-from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
-from tfe_ext.streams.graphs import constant
+from tfe_ext.streams.devices import constant
+from tfe_ext.streams.randomness import Servers
 
 
 class ABY3Ring(Fused):
@@ -106,9 +105,8 @@ class ABY3Ring(Fused):
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the products; one round if an operand is not replicated yet, or else none.
 
-        Cost:
-            2 words for each element of an operand that is additively shared by two servers, 3 where
-            all three share it; nothing for replicated ones, nor for the products.
+        2 words for each element of an operand that is additively shared by two servers, 3 where all
+        three share it; nothing for replicated ones, nor for the products.
         """
         return self._multiply(pairs, tf.multiply)
 
@@ -117,7 +115,7 @@ class ABY3Ring(Fused):
         return self._multiply(pairs, tf.matmul)
 
     def _multiply(self, pairs: Sequence[tuple[Share, Share]], operation: Any) -> list[Share]:
-        operands = replicate(self.servers, [operand for pair in pairs for operand in pair])
+        operands = self.replicate([operand for pair in pairs for operand in pair])
         both = zip(operands[::2], operands[1::2], strict=True)
         return [x.product(y, operation) for x, y in both]
 
@@ -125,16 +123,16 @@ class ABY3Ring(Fused):
         self, x: Sequence[Share], scale: Sequence[float], source: NoiseSource
     ) -> list[Share]:
         values = [value.additive3() for value in x]
-        draws = noise.draw(self.servers, source, scale, [value.shape for value in values])
+        draws = inputs.draw_noise(self.servers, source, scale, [value.shape for value in values])
         return [value + drawn for value, drawn in zip(values, draws, strict=True)]
 
     def open_sum(self, shares: Sequence[Share]) -> list[Words]:
-        """Returns masked values, known to servers 0 and 1; `opening.open_sum` has the cost."""
-        return opening.open_sum(shares)
+        """Returns masked values, known to servers 0 and 1; `conversions.open_sum` has the cost."""
+        return conversions.open_sum(shares)
 
     def open_xor(self, words: Sequence[Words]) -> list[Words]:
         """Returns masked words, known to servers 0 and 1; 2 words an element."""
-        return opening.open_xor(words)
+        return conversions.open_xor(words)
 
     def deal(self, wanted: Sequence[tuple[Correlation, Share | Words]]) -> list[Dealt]:
         return dealing.deal(self.servers, wanted)
@@ -162,10 +160,9 @@ class ABY3Ring(Fused):
     ) -> tuple[Rows, list[Share]]:
         """Returns rows to be scaled, and squared norms; one round, or none of replicated matrices.
 
-        Cost:
-            For each element 2 words opened, 4 and a further one dealt where all three servers share
-            it, and what `extensions.ring.fused` says is dealt. Of matrices beside the rows only
-            those are opened that are not replicated.
+        For each element 2 words opened, 4 and a further one dealt where all three servers share it,
+        and what `extensions.ring.fused` says is dealt. Of matrices beside the rows only those are
+        opened that are not replicated.
         """
         opened = [x for x in beside if x.replicated is None]
         found, squares = super().square_rows(rows, shift, opened)
@@ -180,7 +177,7 @@ class ABY3Ring(Fused):
 
     def replicate(self, shares: Sequence[Share]) -> list[Replicated]:
         """Returns the shares as the host holds them; one round for all."""
-        return replicate(self.servers, shares)
+        return conversions.replicate(self.servers, shares)
 
 
 def _square(x: Share) -> Share | None:

@@ -20,13 +20,11 @@ from extensions.ring.fixed_point import Integers
 from extensions.ring.joint import Joint, Part, correlated
 from extensions.ring.tuples import Correlation, Dealer, Dealt, Sharing
 from extensions.ring.words import Word
-from tfe_ext.ring.messages import send
-from tfe_ext.ring.placed import Placed, stack
-from tfe_ext.ring.servers import Servers
+from tfe_ext.ring.placed import Placed, send, stack
 from tfe_ext.ring.shares import Additive2, Additive3, Mask, Share
 from tfe_ext.ring.xor_words import DealersWords, Words
-from tfe_ext.streams.graphs import reshape, split
-from tfe_ext.streams.randomness import Stream
+from tfe_ext.streams.devices import reshape, split
+from tfe_ext.streams.randomness import Servers, Stream
 
 Join = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 JOIN: dict[Sharing, Join] = {"sum": tf.add, "xor": tf.bitwise.bitwise_xor}

@@ -1,15 +1,24 @@
-"""What one device has in the clear becomes replicated shares of the servers; one round."""
+"""What a device has in the clear becomes shares, in one round; and servers draw noise.
 
+Protocol 2 in ABY3: each server draws its own summand, whenever the graph runs.
+"""
+
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tfe_ext.ring.messages import send
-from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.servers import Servers
-from tfe_ext.ring.shares import Replicated
-from tfe_ext.streams.seeds import expand_seed, seeds_on
+from extensions.privacy.randomness import SystemSource
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource
+from tfe_ext.ring.placed import concatenate, send
+from tfe_ext.ring.shares import Additive3, Replicated
+from tfe_ext.streams import chacha
+from tfe_ext.streams.chacha import BLOCK, KeystreamOn
+from tfe_ext.streams.devices import in_this_process, reshape, split
+from tfe_ext.streams.gaussian import discrete_gaussian
+from tfe_ext.streams.randomness import Draw, Servers, Stream, bits_of, from_words
 
 
 def share_from(servers: Servers, tensors: Sequence[tf.Tensor], owner: str) -> list[Replicated]:
@@ -105,3 +114,84 @@ def _from_server(servers: Servers, tensors: Sequence[tf.Tensor], i: int) -> list
         }
         shares.append(Replicated(on, [part for server in range(3) for part in pairs[server]]))
     return shares
+
+
+def seeds_on(draw: Draw, sender: str, receivers: Sequence[str]) -> dict[str, tf.Tensor]:
+    """Returns, by device, a fresh key (8,) that the sender draws and sends to each receiver.
+
+    It is eight int32 values of the sender's private stream.
+    """
+    with tf.device(sender):
+        seed = tf.bitcast(draw.on(sender), tf.uint32)
+    seeds = {sender: seed}
+    for receiver in receivers:
+        if receiver != sender:
+            with tf.device(receiver):
+                seeds[receiver] = tf.identity(seed)
+    return seeds
+
+
+def expand_seed(
+    seed: tf.Tensor,
+    shape: tf.TensorShape,
+    dtype: tf.DType,
+    device: str,
+    keystream_on: KeystreamOn = chacha.keystream_on,
+) -> tf.Tensor:
+    """Returns a uniform tensor from a key that serves this one time, computed on the device."""
+    words = -(-math.prod(shape.as_list()) * bits_of(dtype) // 32)
+    with tf.device(device):
+        blocks = tf.constant(-(-words // BLOCK), tf.int32)
+        stream = keystream_on(device)(seed, tf.zeros([3], tf.uint32), blocks)
+        return from_words(stream[:words], shape, dtype)
+
+
+def draw_noise(
+    servers: Servers, source: NoiseSource, scale: Sequence[float], shapes: Sequence[tuple[int, ...]]
+) -> list[Additive3]:
+    """Returns, for each shape, noise of which every server knows its own summand; local.
+
+    Nothing is drawn while a function is traced: each run of its graph draws anew. The scale is the
+    standard deviation of one summand in ring units. `SystemSource` stands for each server's own
+    stream, from which it draws in the graph, on its own device; any other source is asked in this
+    process.
+    """
+    columns = [
+        _drawn(servers.private[on], on, scale, shapes)
+        if type(source) is SystemSource
+        else _ask(source, i, on, scale, shapes)
+        for i, on in enumerate(servers.devices)
+    ]
+    return [Additive3(servers.devices, parts) for parts in zip(*columns, strict=True)]
+
+
+def _drawn(
+    stream: Stream, device: str, scale: Sequence[float], shapes: Sequence[tuple[int, ...]]
+) -> list[tf.Tensor]:
+    """Returns a server's summands of its own stream; those of one scale are drawn together."""
+    drawn: dict[int, tf.Tensor] = {}
+    for each in sorted(set(scale)):
+        places = [i for i, own in enumerate(scale) if own == each]
+        sizes = [math.prod(shapes[i]) for i in places]
+        values = discrete_gaussian(stream, device, each, [sum(sizes)])
+        for i, part in zip(places, split(values, sizes, device), strict=True):
+            drawn[i] = reshape(part, shapes[i], device)
+    return [drawn[i] for i in range(len(shapes))]
+
+
+def _ask(
+    source: NoiseSource,
+    party: int,
+    device: str,
+    scale: Sequence[float],
+    shapes: Sequence[tuple[int, ...]],
+) -> list[tf.Tensor]:
+    def gaussian() -> list[Integers]:
+        return [source.gaussian(party, s, shape) for s, shape in zip(scale, shapes, strict=True)]
+
+    with tf.device(in_this_process(device)):
+        drawn = tf.numpy_function(gaussian, [], [tf.int64] * len(shapes), stateful=True)
+        pairs = zip(tf.nest.flatten(drawn), shapes, strict=True)
+        known = [tf.ensure_shape(tensor, shape) for tensor, shape in pairs]
+    with tf.device(device):
+        return [tf.identity(tensor) for tensor in known]

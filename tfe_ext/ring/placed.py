@@ -1,5 +1,6 @@
 """Tensors of one kind on several servers' devices: one operation works on each, where it lies."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -8,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from extensions.ring.fixed_point import wrap
-from tfe_ext.streams.graphs import constant, gather, reshape, rows
+from tfe_ext.streams.devices import constant, gather, reshape, rows, split
 
 Part = Any
 """A tf.Tensor, or None for zeros."""
@@ -106,7 +107,6 @@ class Placed:
         return self.each(lambda part: part[key])
 
     def __iter__(self) -> Iterator[Self]:
-        """Returns the values along the first axis."""
         size = self.shape[0]
         columns = [
             self._on(i, tf.unstack, part) or [None] * size for i, part in enumerate(self.parts)
@@ -159,3 +159,20 @@ def concatenate(values: Sequence[P]) -> P:
         with tf.device(first.servers[place]):
             parts.append(tf.concat(column, axis))
     return type(first)(first.servers, parts)
+
+
+def send(tensors: Sequence[tf.Tensor], sender: str, receiver: str) -> list[tf.Tensor]:
+    """Returns the sender's tensors on the receiver's device, after one message."""
+    if not tensors:
+        return []
+    if len(tensors) == 1:
+        with tf.device(receiver):
+            return [tf.identity(tensors[0])]
+    sizes = [math.prod(tensor.shape.as_list()) for tensor in tensors]
+    flat = [reshape(t, [size], sender) for t, size in zip(tensors, sizes, strict=True)]
+    with tf.device(sender):
+        packed = tf.concat(flat, constant(np.int32(0), sender))
+    with tf.device(receiver):
+        received = tf.identity(packed)
+    pieces = split(received, sizes, receiver)
+    return [reshape(p, t.shape, receiver) for p, t in zip(pieces, tensors, strict=True)]

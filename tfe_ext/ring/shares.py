@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 
 from tfe_ext.ring.placed import Part, Placed
-from tfe_ext.streams.graphs import constant
+from tfe_ext.streams.devices import constant
 
 
 class Share(Placed):
@@ -44,7 +44,6 @@ class Share(Placed):
         return own._sum(others, tf.subtract)
 
     def __mul__(self, factor: int | Placed) -> "Share":
-        """Returns the product with a public integer, or with what its holders know in public."""
         if not isinstance(factor, Placed) or set(self.PLACES) <= set(factor.PLACES):
             return super().__mul__(factor)
         own = self.additive2()

@@ -5,8 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfe_ext.ring.scalars import Scalar
 from tfe_ext.ring.shares import Additive3, Replicated, Share
+from tfe_ext.ring.xor_words import Scalar
+from tfe_ext.streams.devices import on_each
 
 
 def from_summands(servers: Sequence[str], summands: Sequence[Any]) -> Replicated:
@@ -29,9 +30,8 @@ def present(variables: Replicated) -> Replicated:
 def assign(variables: Replicated, share: Share) -> None:
     """Puts another share of the same shape, which is replicated, in the variables."""
     assert isinstance(share, Replicated), type(share)
-    for place, variable, part in zip(share.PLACES, variables.parts, share.parts, strict=True):
-        with tf.device(share.servers[place]):
-            variable.assign(part)
+    devices = [share.servers[place] for place in share.PLACES]
+    on_each(devices, lambda own, part: own.assign(part), variables.parts, share.parts)
 
 
 class SumVariable:
@@ -39,32 +39,26 @@ class SumVariable:
 
     def __init__(self, servers: Sequence[str], shape: Sequence[int]) -> None:
         self._servers = tuple(servers)
-        self._parts = []
-        for server in servers:
-            with tf.device(server):
-                zeros = tf.zeros(shape, tf.int64)
-                self._parts.append(tf.Variable(zeros, trainable=False, name="sum"))
+        self._parts = on_each(
+            servers, lambda: tf.Variable(tf.zeros(shape, tf.int64), trainable=False, name="sum")
+        )
 
     def clear(self) -> None:
         """Sets the sum to zero; local."""
-        for server, variable in zip(self._servers, self._parts, strict=True):
-            with tf.device(server):
-                variable.assign(tf.zeros_like(variable))
+        on_each(self._servers, lambda own: own.assign(tf.zeros_like(own)), self._parts)
 
     def add(self, share: Share) -> None:
         """Adds a share; local."""
-        parts = zip(self._servers, self._parts, share.additive3().parts, strict=True)
-        for server, variable, part in parts:
+
+        def add(own: tf.Variable, part: Any) -> None:
             if part is not None:
-                with tf.device(server):
-                    variable.assign_add(part)
+                own.assign_add(part)
+
+        on_each(self._servers, add, self._parts, share.additive3().parts)
 
     def read(self) -> Additive3:
         """Returns the sum."""
-        values = []
-        for server, variable in zip(self._servers, self._parts, strict=True):
-            with tf.device(server):
-                values.append(variable.read_value())
+        values = on_each(self._servers, lambda own: own.read_value(), self._parts)
         return Additive3(self._servers, values)
 
 
@@ -72,13 +66,11 @@ class ScalarVariables:
     """Public integers in a variable on every server."""
 
     def __init__(self, servers: Sequence[str], values: Sequence[int]) -> None:
-        self._servers = tuple(servers)
-        self._values = tuple(values)
-        self._variables = []
-        for server in servers:
-            with tf.device(server):
-                initial = tf.constant(self._values, tf.int64)
-                self._variables.append(tf.Variable(initial, trainable=False, name="public"))
+        self._servers, self._values = tuple(servers), tuple(values)
+        self._variables = on_each(servers, self._variable)
+
+    def _variable(self) -> tf.Variable:
+        return tf.Variable(tf.constant(self._values, tf.int64), trainable=False, name="public")
 
     def assign(self, values: Sequence[int]) -> None:
         """Assigns other values; 8 bytes each from this process to every server, if they are new."""
@@ -89,8 +81,5 @@ class ScalarVariables:
 
     def read(self) -> list[Scalar]:
         """Returns the present values."""
-        columns = []
-        for server, variable in zip(self._servers, self._variables, strict=True):
-            with tf.device(server):
-                columns.append(tf.unstack(variable.read_value()))
+        columns = on_each(self._servers, lambda own: tf.unstack(own.read_value()), self._variables)
         return [Scalar(self._servers, parts) for parts in zip(*columns, strict=True)]

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from extensions import printing
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.owners.data import read_party_file
-from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.host import StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.runs.checkpoints import check_files
@@ -23,14 +23,15 @@ from extensions.runs.options import RunOptions
 from extensions.runs.processes import Program, call
 from extensions.transport import Local
 from tfe_ext.players.addresses import SERVERS, read_players
-from tfe_ext.players.tls.links import Links
-from tfe_ext.players.tls.members import members_of
+from tfe_ext.players.tls import Links, members_of
 from tfe_ext.run.pace import planned
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers could read every share and record; "
     "without players on other hosts it is the servers, too. Trust whoever runs it with all records."
 )
+_TASKS = "tfe_ext.run.training"
+"""What a process with TensorFlow performs."""
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
@@ -82,19 +83,19 @@ class _Elsewhere:
     def __init__(self, program: Program, options: RunOptions, own_address: str | None) -> None:
         self._program, self._options = program, options
         self._place = {"players": options.players, "own_address": own_address}
-        self.settings, self.public = self._call("stated_task", self._place, lambda event: None)
+        self.settings, self.public = self._call("stated", self._place, lambda event: None)
 
     def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
         """Returns the report of a run over their records."""
         check(config, self._options)
         started = time.perf_counter()
         asked = {"config": config, "options": self._options, **self._place}
-        report = self._call("train_far_task", asked, progress)
+        report = self._call("train_far", asked, progress)
         return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
     def _call(self, task: str, arguments: dict[str, Any], on_event: Progress) -> Any:
         return self._program.call(
-            f"{__name__}:{task}", arguments, timeout=self._options.timeout, on_event=on_event
+            f"{_TASKS}:{task}", arguments, timeout=self._options.timeout, on_event=on_event
         )
 
 
@@ -123,20 +124,6 @@ def _linked(options: RunOptions) -> Iterator[str | None]:
     local = Local.read(options.federation, options.key)
     with Links(local, read_players(options.players), port, tell):
         yield f"127.0.0.1:{port}"
-
-
-def stated_task(emit: Progress, *, players: Path, own_address: str | None) -> Any:
-    """Returns what the owners say, from inside the client's process."""
-    from tfe_ext.run.training import stated
-
-    return stated(players, own_address)
-
-
-def train_far_task(emit: Progress, **arguments: Any) -> dict[str, Any]:
-    """Returns the report, from inside the client's process, of the owners that it asked before."""
-    from tfe_ext.run.training import train_far
-
-    return train_far(emit=emit, **arguments)
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -172,60 +159,33 @@ def train(
         manifest = manifest_of(config, options, own, ABY3Host.software)
         check_files(options.checkpoints, manifest.kept, config.steps, files)
     started = time.perf_counter()
-    report = call(
-        "tfe_ext.run.backend:train_task",
-        {"config": config, "files": list(files), "options": options},
-        env=_environment(),
-        timeout=options.timeout,
-        on_event=progress,
-        lost=ServersLostError,
-    )
+    asked = {"config": config, "files": list(files), "options": options}
+    report = _called("train", asked, options.timeout, progress)
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
 
-def train_task(
-    emit: Progress, *, config: TrainConfig, files: Sequence[Path], options: RunOptions
-) -> dict[str, Any]:
-    """Returns the report, from inside the servers' process."""
-    from tfe_ext.run.training import train as train_here
-
-    return train_here(config, files, emit, options)
-
-
-def check_party(config: TrainConfig, *_: Any) -> None:
+def check_party(config: TrainConfig, *_: Any) -> NoReturn:
     """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
     allowed = "a backend with one process for each party"
     raise ArgumentError("backend", "tfe", allowed, code="choice")
 
 
+train_party = check_party
+
+
 def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
-    """Returns what a step takes (`tfe_ext.run.plan.plan`), from a process with TensorFlow."""
-    found = call(
-        "tfe_ext.run.backend:plan_task",
-        {"config": config, "step": step, "records": records},
-        env=_environment(),
-        timeout=RunOptions().timeout,
-        on_event=lambda event: None,
-        lost=ServersLostError,
+    """Returns what a step takes (`tfe_ext.run.training.plan`), from a process with TensorFlow."""
+    asked = {"config": config, "step": step, "records": records}
+    found: StepForecast = _called("plan", asked, RunOptions().timeout, lambda event: None)
+    return found
+
+
+pace = planned
+"""How fast servers are that share a process, by the seconds that a plan took."""
+
+
+def _called(task: str, arguments: dict[str, Any], timeout: float, on_event: Progress) -> Any:
+    env, lost = _environment(), ServersLostError
+    return call(
+        f"{_TASKS}:{task}", arguments, env=env, timeout=timeout, on_event=on_event, lost=lost
     )
-    return StepForecast(**found)
-
-
-def pace(seconds: float) -> Pace:
-    """Returns how fast servers are that share a process, of which a plan took so long."""
-    return planned(seconds)
-
-
-def plan_task(
-    emit: Progress, *, config: TrainConfig, step: Step, records: Records
-) -> dict[str, Any]:
-    """Returns the same, from inside that process."""
-    from tfe_ext.run.plan import plan as plan_here
-
-    return plan_here(config, step, records)._asdict()
-
-
-def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
-    """Raises ArgumentError as `check_party` does."""
-    check_party(config)
-    raise AssertionError

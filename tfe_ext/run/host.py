@@ -34,9 +34,7 @@ from extensions.runs.config.seconds import work
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords
-from tfe_ext.graphs.pieces import InPieces, Sampling
-from tfe_ext.graphs.programs import Program
-from tfe_ext.graphs.totals import total_of
+from tfe_ext.graphs.programs import InPieces, Program, Sampling, total_of
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.inputs import share_rows
@@ -44,6 +42,7 @@ from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Share
 from tfe_ext.ring.variables import ScalarVariables, assign, from_summands, in_variables, present
 from tfe_ext.run.pace import BESIDE, traced
+from tfe_ext.streams.devices import on_each
 
 
 class ABY3Host(Host):
@@ -80,11 +79,11 @@ class ABY3Host(Host):
         records = [each for each in own if isinstance(each, OwnRecords)]
         if records:
             return OwnersRecords(self._servers, dict(zip(self._names, records, strict=True)))
-        placed = []
-        for device, arrays in zip(self._on, cast(Sequence[Arrays], own), strict=True):
-            with tf.device(device):
-                placed.append([tf.Variable(array, trainable=False) for array in arrays])
-        return placed
+
+        def variables(arrays: Arrays) -> list[tf.Variable]:
+            return [tf.Variable(array, trainable=False) for array in arrays]
+
+        return on_each(self._on, variables, cast(Sequence[Arrays], own))
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
         """Returns all records."""
@@ -97,7 +96,13 @@ class ABY3Host(Host):
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns x_R of every share, for each server R; what is computed is one graph."""
-        return self._kept_words(self._summands(model, compute))
+        if compute is flat:
+            parts = [part.parts for part in flat(model)]
+            return self._kept_words([[own[2 * rank] for own in parts] for rank in self.holders])
+        program = Program(lambda: self._words(compute(_read(model))))
+        found = self._kept_words(program())
+        self._traffic = self._traffic.plus(program.cost.traffic)
+        return found
 
     def total(
         self,
@@ -121,23 +126,12 @@ class ABY3Host(Host):
         return found
 
     def _kept_words(self, found: list[list[tf.Tensor]]) -> list[list[Integers]]:
-        """What summands are outside graphs."""
         return [[part.numpy() for part in own] for own in found]
 
     def _words(self, shares: Sequence[Share]) -> list[list[tf.Tensor]]:
         """x_R of every share, on server R."""
         parts = [share.additive3() for share in shares]
         return [[_whole(share, rank) for share in parts] for rank in self.holders]
-
-    def _summands(self, model: Parameters, compute: Compute) -> list[list[Any]]:
-        """x_R of every share, on server R."""
-        if compute is flat:
-            return [[part.parts[2 * rank] for part in flat(model)] for rank in self.holders]
-
-        program = Program(lambda: self._words(compute(_read(model))))
-        found: list[list[tf.Tensor]] = program()
-        self._traffic = self._traffic.plus(program.cost.traffic)
-        return found
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model, every part on its server."""

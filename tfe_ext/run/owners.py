@@ -18,8 +18,7 @@ from extensions.runs.local_training import account_for_start
 from extensions.runs.manifest import listed
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.client import RemotePlayers
-from tfe_ext.players.records.asking import FarOwner, ask_all
-from tfe_ext.players.records.shelves import Shelves
+from tfe_ext.players.records.shelves import FarOwner, Shelves, ask_all
 
 Stated = tuple[Mapping[str, Any], Sequence[Public]]
 """What owners say before a run: the settings that follow from their records, equal at all of them,

@@ -1,13 +1,26 @@
-"""A training run on ABY3's servers, from their records to its report."""
+"""A training run on ABY3's servers, from their records to its report, and what a step will take.
 
-from collections.abc import Callable, Sequence
+These are tasks of a process with TensorFlow; `emit` tells its launcher of each step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from extensions.owners.data import read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.host import StepForecast, share_public
+from extensions.protocols.optimizer import State
+from extensions.protocols.pea import public_start
+from extensions.protocols.records import Records
+from extensions.protocols.step import Step
 from extensions.runs import training
 from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import Progress
 from extensions.runs.options import RunOptions
 from tfe_ext.aby3.encoding import fixed64
 from tfe_ext.aby3.protocol import ABY3
@@ -18,11 +31,9 @@ from tfe_ext.run.owners import FarOwners, Stated
 
 import tf_encrypted as tfe
 
-Emit = Callable[[dict[str, Any]], None]
-
 
 def train(
-    config: TrainConfig, files: Sequence[Path], emit: Emit, options: RunOptions
+    emit: Progress, config: TrainConfig, files: Sequence[Path], options: RunOptions
 ) -> dict[str, Any]:
     """Returns the report of a run whose three servers, devices of this process, own the records."""
     tfe.set_config(local_config())
@@ -31,7 +42,7 @@ def train(
 
 
 def train_far(
-    config: TrainConfig, emit: Emit, options: RunOptions, players: Path, own_address: str | None
+    emit: Progress, config: TrainConfig, options: RunOptions, players: Path, own_address: str | None
 ) -> dict[str, Any]:
     """Returns the report of a run whose three servers are players, which `stated` asked before."""
     remote, (_, public) = _asked.pop((players, own_address))
@@ -53,7 +64,7 @@ _asked: dict[tuple[Path, str | None], tuple[RemotePlayers, Stated]] = {}
 """Players to whom this process is connected, and what they said, for the run that follows."""
 
 
-def stated(players: Path, own_address: str | None = None) -> Stated:
+def stated(emit: Progress, players: Path, own_address: str | None = None) -> Stated:
     """Returns what the owners say of the records in their players; `train_far` follows."""
     with remote_config(players, own_address=own_address) as remote:
         found = FarOwners(remote).stated()
@@ -68,3 +79,23 @@ def host_of(config: TrainConfig, kind: type[ABY3Host] = ABY3Host) -> ABY3Host:
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
     return kind(protocol, source)
+
+
+def plan(emit: Progress, config: TrainConfig, step: Step, records: Records) -> StepForecast:
+    """Returns what a step takes of a server on the average; of records only sizes are known."""
+    features = records.features
+    nothing = [
+        OwnRecords(
+            features=np.zeros((size, features), np.int64),
+            labels=np.zeros((size, config.outputs), np.int64),
+            frac_bits=config.frac_bits,
+        )
+        for size in records.sizes
+    ]
+    records = replace(records, own=nothing)
+    tfe.set_config(local_config())
+    host = host_of(config)
+    model = share_public(host, public_start(config, features))
+    parts = State.begin(host, config, model).parts
+    cost = host.foreseen(step.sampled(host, records), parts, step.public(1))
+    return StepForecast(cost.rounds, cost.traffic.mean, cost.memory)

@@ -23,17 +23,9 @@ def keystream(
 ) -> tf.Tensor:
     """Returns consecutive blocks of the ChaCha20 key stream, words in the order of the RFC.
 
-    Args:
-        key: 256 bits as uint32, shape (8,), the first byte lowest.
-        nonce: 96 bits as uint32, shape (3,).
-        blocks: how many blocks of 16 words.
-        counter: the number of the first block; counter + blocks must not pass 2^32.
-
-    Returns:
-        uint32, shape (16 * blocks,).
-
-    Source:
-        RFC 8439, sections 2.3 and 2.4.
+    The key is 256 bits, uint32 (8,), the first byte lowest, and the nonce 96 bits, uint32 (3,).
+    Each block has 16 words. The first has the number `counter`; counter + blocks must not pass
+    2^32. Returns uint32, (16 * blocks,). Source: RFC 8439, sections 2.3 and 2.4.
     """
     numbers = tf.cast(tf.range(blocks), tf.uint32) + tf.cast(counter, tf.uint32)
     ones = tf.ones([1, blocks], tf.uint32)

@@ -15,7 +15,6 @@ from tfe_ext.streams.chacha import Keystream, KeystreamOn
 from tfe_ext.streams.devices import HERE, player_at
 
 VARIABLE = "TFE_EXT_RANDOMNESS"
-DEFAULT = "auto"
 _NAMES = ("auto", "portable", "native")
 _logger = logging.getLogger("tfe_ext")
 
@@ -37,7 +36,7 @@ def choose(name: str | None, devices: Sequence[str]) -> KeystreamOn:
         ArgumentError: another name.
         NativeError: "native", and a device cannot have it; the result raises it for later devices.
     """
-    given = name or os.environ.get(VARIABLE) or DEFAULT
+    given = name or os.environ.get(VARIABLE) or "auto"
     one_of(_NAMES).check("randomness" if name else VARIABLE, given)
     if given == "portable":
         return chacha.keystream_on
@@ -117,7 +116,6 @@ def _check(device: str) -> None:
 
 
 def _trial() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns a key, a nonce and a number of blocks."""
     key, nonce = (tf.constant(range(size), tf.uint32) for size in (8, 3))
     return key, nonce, tf.constant(3)
 

@@ -31,10 +31,8 @@ _LOW_BITS = np.int64((1 << WORD_BITS) - 1)
 def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence[int]) -> tf.Tensor:
     """Draws integers of the discrete Gaussian (`extensions.privacy.gaussian_table`) on the device.
 
-    The scale is the standard deviation in ring units; 0 gives zeros.
-
-    Cost:
-        8 bytes of the stream a value and digit; 7 digits for a scale of 2^46.
+    The scale is the standard deviation in ring units; 0 gives zeros. It takes 8 bytes of the stream
+    a value and digit; 7 digits for a scale of 2^46.
     """
     check_noise_scale(scale)
     with tf.device(device):

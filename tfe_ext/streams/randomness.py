@@ -32,7 +32,8 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -41,8 +42,7 @@ from extensions.errors import ArgumentError
 from extensions.rules import one_of
 from tfe_ext.streams import chacha
 from tfe_ext.streams.chacha import BLOCK, KeystreamOn
-from tfe_ext.streams.graphs import constant, kept_on_graph, reshape
-from tfe_ext.streams.uniform import bits_of, from_words
+from tfe_ext.streams.devices import constant, kept_on_graph, reshape
 
 _KEY_BYTES = 32
 _COMMON_SITE = 1 << 14  # words; beyond it the fixed cost of a call no longer matters
@@ -50,6 +50,28 @@ _MAX_WORDS = 1 << 31
 _COUNTER_LIMIT = (1 << 63) - 1
 _RUNS = "_tfe_ext_runs"
 TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
+
+
+def from_words(words: tf.Tensor, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor:
+    """Returns uniform values of the type, made of the bits of uint32 words; each serves once."""
+    size = math.prod(shape.as_list())
+    if dtype == tf.bool:
+        bits = tf.bitwise.bitwise_and(words[:, None], tf.constant(_POWERS)[None])
+        values = tf.reshape(bits != 0, [-1])[:size]
+    elif dtype == tf.int64:
+        values = tf.bitcast(tf.reshape(words, [size, 2]), tf.int64)
+    else:
+        values = tf.reshape(tf.bitcast(words, dtype), [-1])[:size]
+    return tf.reshape(values, shape)
+
+
+_POWERS = np.uint32(1) << np.arange(32, dtype=np.uint32)
+
+
+@functools.cache
+def bits_of(dtype: tf.DType) -> int:
+    """Returns how many random bits a value of the type takes."""
+    return 1 if dtype == tf.bool else int(dtype.size) * 8
 
 
 class Stream:
@@ -136,17 +158,15 @@ class PrivateStreams(dict[str, Stream]):
         return self[device]
 
 
+@dataclass(frozen=True)
 class Draw:
     """One uniform tensor, not yet expanded."""
 
-    def __init__(
-        self, site: "_Site", start: int, words: int, shape: tf.TensorShape, dtype: tf.DType
-    ) -> None:
-        self._site = site
-        self._start = start
-        self._words = words
-        self._shape = shape
-        self._dtype = dtype
+    _site: "_Site"
+    _start: int
+    _words: int
+    _shape: tf.TensorShape
+    _dtype: tf.DType
 
     def on(self, holder: str) -> tf.Tensor:
         """Returns the tensor expanded on this holder's device; every holder gets the same."""
@@ -243,3 +263,33 @@ def _variable(value: Any, name: str) -> tf.Variable:
 
 def _fresh_key() -> np.ndarray:
     return np.frombuffer(secrets.token_bytes(_KEY_BYTES), np.uint32)
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers' devices, in their order, and what they draw from.
+
+    Servers i - 1 and i hold ``pairwise[i]``. Each device, also of an owner of inputs, has a stream
+    that it alone holds, in `private`.
+    """
+
+    devices: tuple[str, ...]
+    pairwise: tuple[Stream, ...]
+    private: PrivateStreams
+
+    @classmethod
+    def with_fresh_keys(
+        cls, devices: Sequence[str], keystream_on: KeystreamOn = chacha.keystream_on
+    ) -> Self:
+        """Returns servers on these devices, every pair of them with a key of its own."""
+        pairs = [(devices[i], devices[i - 1]) for i in range(len(devices))]
+        return cls(
+            tuple(devices),
+            tuple(Stream(pair, keystream_on) for pair in pairs),
+            PrivateStreams(keystream_on),
+        )
+
+    def rekey(self) -> None:
+        """Gives every stream a new key; graphs that were traced before draw from it too."""
+        for stream in (*self.pairwise, *self.private.values()):
+            stream.rekey()

@@ -13,9 +13,8 @@ from extensions.checks import check_address
 from extensions.errors import PlayerLostError
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import refused
-from tfe_ext.players.connection import Connection
+from tfe_ext.players.connection import Connection, broken_link
 from tfe_ext.players.job import JOB, SOFTWARE, check_software
-from tfe_ext.players.links import broken_link
 from tfe_ext.players.sockets import end_if_silent, quiet_for
 from tfe_ext.players.status import Statuses
 from tfe_ext.players.watch import Watch

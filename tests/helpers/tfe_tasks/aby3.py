@@ -22,7 +22,7 @@ from tests.helpers.tfe_tasks.session import (
     private,
     share_values,
 )
-from tfe_ext.aby3 import bits
+from tfe_ext.aby3 import operations
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ShareType
@@ -150,13 +150,13 @@ def bit_operations():
         np.testing.assert_array_equal(opened.view(np.uint64), np.array(expected, np.uint64))
     for dtype, width in ((tf.int8, 8), (tf.int16, 16), (tf.int32, 32)):
         some = tf.constant([-1, -(1 << (width - 1)), 5, 0x5A], dtype)
-        np.testing.assert_array_equal(bits.bit_reverse(bits.bit_reverse(some)), some)
-        assert bits.bit_reverse(some)[1] == 1
-        assert bits.xor_indices(some)[1] == width - 1
-        np.testing.assert_array_equal(bits.bit_split_and_gather(some, 2)[:, 3], [0xC, 0x3])
+        np.testing.assert_array_equal(operations.bit_reverse(operations.bit_reverse(some)), some)
+        assert operations.bit_reverse(some)[1] == 1
+        assert operations.xor_indices(some)[1] == width - 1
+        np.testing.assert_array_equal(operations.bit_split_and_gather(some, 2)[:, 3], [0xC, 0x3])
     for start, stride in ((0, 3), (0, 0), (2, 2), (-1, 2), (0, 128)):
         with pytest.raises(ArgumentError) as caught:
-            bits.bit_gather(tf.constant([1], tf.int64), start, stride)
+            operations.bit_gather(tf.constant([1], tf.int64), start, stride)
         assert caught.value.argument in ("start", "stride")
 
 

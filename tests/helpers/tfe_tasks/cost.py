@@ -15,7 +15,7 @@ from tests.helpers.tfe_tasks.session import (
     share_values,
 )
 from tfe_ext.costs.cost import NODE
-from tfe_ext.costs.memory import peaks
+from tfe_ext.costs.graph_walk import peaks
 from tfe_ext.streams.devices import HERE
 
 import tf_encrypted as tfe

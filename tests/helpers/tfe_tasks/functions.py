@@ -29,8 +29,8 @@ from tests.helpers.tfe_tasks.session import (
     private,
     share_values,
 )
-from tfe_ext.ring import conversions, dealing, opening
-from tfe_ext.ring.messages import send
+from tfe_ext.ring import conversions, dealing
+from tfe_ext.ring.placed import send
 from tfe_ext.ring.shares import Replicated
 
 import tf_encrypted as tfe
@@ -288,7 +288,7 @@ def noise_is_fresh_in_every_run():
 @contextlib.contextmanager
 def recorded_messages():
     """Inside the block, the list of (receiver, words) of all that our conversions send."""
-    sent, modules = [], [conversions, dealing, opening]
+    sent, modules = [], [conversions, dealing]
 
     def record(tensors, sender, receiver):
         received = send(tensors, sender, receiver)

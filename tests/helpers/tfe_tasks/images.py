@@ -16,13 +16,20 @@ from extensions.ring.fixed_point import decode, encode
 from tests.helpers.reference_dpsgd import piecewise
 from tests.helpers.tfe_tasks.session import OWNER, PROTOCOL
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Sequential
-from tfe_ext.keras.steps.kernels import from_matrix, kernel_of, matrix_of, to_matrix
+from tfe_ext.keras.iterates import from_matrix, kernel_of, matrix_of, to_matrix
 from tfe_ext.ring.private_tensors import share_of
 
 from tf_encrypted.keras import layers
 
 F, ULP, ROWS, CLASSES = 20, 2.0**-20, 9, 3
 SHAPE = (7, 6, 2)
+
+
+def trained_of(chain):
+    """Whether a step changes each of the chain's variables."""
+    stages = zip(chain.variables, chain.network.trained, strict=True)
+    pairs = [zip(pair, (own.has_weight, own.has_bias), strict=True) for pair, own in stages]
+    return [trained for pair in pairs for variable, trained in pair if variable is not None]
 
 
 def convolutional(optimizer, frozen=()):
@@ -145,8 +152,8 @@ def assert_made_the_step(model, weights, x, y):
     gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
     updates = dpsgd_step(ring, gradients, plan, optimizer.source)
     wanted = [decode(part, F) for pair in updates for part in pair if part is not None]
-    trained = list(itertools.compress(moved, chain.trained))
-    assert [bool(own.any()) for own in moved] == chain.trained
+    trained = list(itertools.compress(moved, trained_of(chain)))
+    assert [bool(own.any()) for own in moved] == trained_of(chain)
     for own, want in zip(trained, wanted, strict=True):
         length = np.linalg.norm(want)
         assert length > 0.01

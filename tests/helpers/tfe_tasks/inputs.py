@@ -18,7 +18,7 @@ from tests.helpers.tfe_tasks.session import graph, share_values
 from tfe_ext.aby3 import own_constants
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.keras.checkpoints import Checkpoints
-from tfe_ext.ring import noise
+from tfe_ext.ring.inputs import draw_noise
 from tfe_ext.ring.private_tensors import tensor_of
 
 import tf_encrypted as tfe
@@ -396,7 +396,7 @@ def secrets_of_servers():
 
     @graph
     def draw():
-        (drawn,) = noise.draw(servers, SystemSource(), [2.0**45], [(4,)])
+        (drawn,) = draw_noise(servers, SystemSource(), [2.0**45], [(4,)])
         return drawn.parts, share_values(tensor_of(PROTOCOL, drawn))
 
     x = tfe.define_private_input("owner", lambda: tf.random.uniform([4]))

@@ -12,6 +12,7 @@ from tests.helpers.tfe_tasks.images import (
     assert_network_is,
     drawn,
     records,
+    trained_of,
 )
 from tests.helpers.tfe_tasks.session import OWNER, private
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Residual, Sequential
@@ -54,7 +55,7 @@ def it_adds_what_came_to_what_a_branch_makes_of_it():
     assert again.get_config() == model.get_config()
     assert [len(own) for own in again.weights] == [2, 1, 0, 0, 2]
     model.layers[0].trainable = model.layers[-1].trainable = False
-    assert model.chain.trained == [False, False, True, False, False]
+    assert trained_of(model.chain) == [False, False, True, False, False]
 
 
 def called_by_itself_it_is_the_sum_too():

@@ -83,10 +83,8 @@ def defaults(
         colluders: how many may pool what they know; ABY3 itself bears one.
 
     Guarantees:
-        After all steps `optimizer.get_epsilon(delta)` is epsilon at most.
-
-    Raises:
-        ArgumentError: a value out of range, or no noise gives that epsilon.
+        After all steps `optimizer.get_epsilon(delta)` is epsilon at most. A value out of range, or
+        for which no noise gives that epsilon, is an ArgumentError.
     """
     if parties != ABY3Ring.parties:
         raise ArgumentError("parties", parties, f"{ABY3Ring.parties}, the servers of ABY3")

@@ -11,8 +11,7 @@ from tf_keras import callbacks as keras
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.rules import Whole
-from tfe_ext.keras.counting import Count
-from tfe_ext.keras.fitting.training import Training
+from tfe_ext.keras.trainer import Count, Training
 
 _UNFIT: dict[type, str] = {
     keras.ModelCheckpoint: "It writes weights in the clear: take tfe_ext.keras.Checkpoints.",

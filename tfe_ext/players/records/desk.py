@@ -24,11 +24,9 @@ _kept: list[Callable[..., Any]] = []
 class Desk:
     """A player's answers to one client after the other: it keeps shares, and has no records.
 
-    `tell` is called with what its operator should know, which the client does not hear.
-
-    Guarantees:
-        An answer holds what is public, and whether something is refused, with the name of the rule
-        and no value. Shares that were kept leave by `array` alone, for the player's own device.
+    An answer holds what is public, and whether something is refused, with the name of the rule and
+    no value; `tell` is called with what its operator should know beside. Shares that were kept
+    leave by `array` alone, for the player's own device.
     """
 
     told: Sequence[str] = ()

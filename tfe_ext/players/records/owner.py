@@ -29,10 +29,7 @@ from tfe_ext.players.records.shelf import earlier_run
 class Held:
     """One owner's records and what it says of them.
 
-    Attributes:
-        split: features and labels.
-        settings: of a run, by name: what follows from the records and from how they were read.
-        ledger: of the records, or None.
+    The settings are those of a run that follow from the records and from how they were read.
     """
 
     split: Split
@@ -54,12 +51,9 @@ class _Counting(ClearHost):
 
 
 class Owner(Desk):
-    """An owner's answers to one client after the other, each of which directs a run.
+    """An owner's answers to one client after the other, each of which directs a run; see `Desk`.
 
-    Guarantees:
-        An answer holds what is public: settings, sizes, and whether something is refused, with the
-        name of the rule and no value. Records, and shares that were kept, leave by `array` alone,
-        for the player's own device.
+    Records, too, leave by `array` alone, for the player's own device.
     """
 
     told = ("prepare", "learn")

@@ -1,14 +1,21 @@
-"""Where players keep their servers' shares of a run: each in files of its own, on its own host."""
+"""What a program asks of players: their owners' records, and to keep their shares of a run.
+
+Each player keeps shares in files of its own, on its own host.
+"""
 
 import inspect
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from extensions.errors import ArgumentError
+from extensions.protocols.agreement import canonical
 from extensions.protocols.host import named
 from extensions.runs.checkpoints import (
     Checkpoint,
@@ -19,7 +26,7 @@ from extensions.runs.checkpoints import (
 )
 from extensions.runs.model import Here, SharedModel
 from tfe_ext.players.client import RemotePlayers
-from tfe_ext.players.records.asking import FarOwner
+from tfe_ext.players.records.desk import ASK, TAKE
 from tfe_ext.players.records.shelf import full_names, get, put
 
 import tf_encrypted as tfe
@@ -30,14 +37,60 @@ _ARRAYS = ("shares", "outputs", "opened")
 _Parts = Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class FarOwner:
+    """An owner, as a client knows it: the name of its player, and that one's device."""
+
+    name: str
+    device: str
+
+    def ask(self, what: str, arrays: Sequence[Any] = (), **fields: Any) -> Mapping[str, Any]:
+        """Returns the owner's answer, see `tfe_ext.players.records.desk.Desk.answer`.
+
+        Arrays that go with the request stay on the owner's device if they are there; no word passes
+        between servers. The owner's own output has the reason of a refusal, an ArgumentError here.
+        """
+        message = canonical({"ask": what, **fields})
+        with tf.device(self.device):
+            given = [tf.constant(message), *arrays]
+            (said,) = tf.raw_ops.PyFunc(input=given, token=ASK, Tout=[tf.string])
+        answer: dict[str, Any] = json.loads(said.numpy())
+        if "none" in answer:
+            advice = "Start it by `pea players` with its owner's {records}."
+            raise ArgumentError("players", f"{self.name} without records", "owners", advice)
+        if (refused := answer.get("refused")) is not None:
+            text = f"refused by player {self.name}"
+            advice = f"The reason is in the output of player {self.name}."
+            name, rule, code = (refused[each] for each in ("name", "rule", "code"))
+            raise ArgumentError(name, text, rule, advice, code=code)
+        return answer
+
+    def take(self, name: str) -> tf.Tensor:
+        """Returns an array of the owner's as a tensor on its device; none of it comes here."""
+        with tf.device(self.device):
+            message = tf.constant(name)
+            (tensor,) = tf.raw_ops.PyFunc(input=[message], token=TAKE, Tout=[tf.int64])
+        return tensor
+
+
+def ask_all(owners: Sequence[FarOwner], what: str, **fields: Any) -> list[Mapping[str, Any]]:
+    """Returns the answers of all owners, who work at once; each hears its rank to prepare.
+
+    The first refusal is raised once all have answered.
+    """
+
+    def ask(rank: int) -> Mapping[str, Any]:
+        own: dict[str, Any] = {"rank": rank} if what == "prepare" else {}
+        return owners[rank].ask(what, **fields, **own)
+
+    return at_once(ask, range(len(owners)))
+
+
 class Shelves:
     """The players' shelves, as the program that directs a run sees them.
 
-    Guarantees:
-        What is kept goes from a player's device to its own files, and back: it never comes here.
-
-    Cost:
-        A request and its answer for each server, all at once; no word between servers.
+    What is kept goes from a player's device to its own files, and back: it never comes here. All
+    servers are asked at once; no word passes between them.
     """
 
     def __init__(self, owners: Sequence[FarOwner]) -> None:
@@ -148,7 +201,6 @@ class _Shelf:
 
 
 def _asked(method: str) -> Any:
-    """A method of `PartyCheckpoints`, which a player is asked for."""
     signature = inspect.signature(getattr(PartyCheckpoints, method))
 
     def ask(self: "_FarCheckpoints", *args: Any, **more: Any) -> Any:

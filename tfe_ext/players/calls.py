@@ -1,4 +1,4 @@
-"""Calls of TensorFlow that wait for players, made without Python's lock.
+"""Calls of TensorFlow to players: without Python's lock, and in the order in which a script asks.
 
 TensorFlow keeps the lock while it connects, tells all players of a function that is new or gone,
 and sends a constant to one. If a player never answers, no thread of Python runs again, and nobody
@@ -6,15 +6,19 @@ notices that it is lost.
 """
 
 import ctypes
+import functools
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.eager import context
 from tensorflow.python.framework import c_api_util, constant_op, errors_impl
 
-from tfe_ext.streams.devices import HERE
+from tfe_ext.streams.devices import HERE, in_this_process
 
 _HERE = tf.DeviceSpec.from_string(HERE)
 _Bytes = ctypes.c_char_p
@@ -101,3 +105,69 @@ def _unlocked(library: ctypes.CDLL, name: str) -> Any:
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+_EXECUTE = ("TFE_Py_FastPathExecute", "TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
+_call = context.Context.call_function
+_asked = threading.Event()
+"""Set while TensorFlow may not have waited for something that the script asked."""
+_lock = threading.RLock()
+
+
+class _Thread(threading.local):
+    calls = False
+    """Whether the thread calls a function that has run when the call returns."""
+
+
+_thread = _Thread()
+
+
+def keep_order() -> None:
+    """Lets functions run after all that the script did before; a second call changes nothing.
+
+    TensorFlow does not wait for single operations on other hosts, such as assignments, and sends
+    the call of a function another way: without this, it may read what a variable had before. Each
+    call that follows anything but such a call costs a request to every player, and its answer.
+    """
+    if context.Context.call_function is _call_in_order:
+        return
+    _asked.set()
+    for name in _EXECUTE:
+        setattr(pywrap_tfe, name, _noted(getattr(pywrap_tfe, name)))
+    context.Context.call_function = _call_in_order
+
+
+def _noted(execute: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(execute)
+    def run(*args: Any) -> Any:
+        try:
+            return execute(*args)
+        finally:
+            if not _thread.calls:
+                _asked.set()
+
+    return run
+
+
+def _call_in_order(self: Any, *args: Any, **kwargs: Any) -> Any:
+    with _lock:  # no other thread calls a function while this one waits
+        if _asked.is_set():
+            _wait(self)
+    place = self.device_name or HERE
+    _thread.calls = in_this_process(place) == place and not self.executor.is_async()
+    try:
+        return _call(self, *args, **kwargs)
+    except BaseException:
+        _asked.set()  # what a function left undone
+        raise
+    finally:
+        _thread.calls = False
+
+
+def _wait(own: Any) -> None:
+    _asked.clear()
+    try:
+        own.sync_executors()
+    except tf.errors.OpError:  # of an operation that failed before: TensorFlow tells it once more
+        _asked.set()
+        own.sync_executors()

@@ -1,21 +1,106 @@
-"""What a training goes on from: a model's variables, and shares of their shapes beside them."""
+"""A model's variables as shares and as matrices, and shares of their shapes beside them.
 
-from collections.abc import Iterator, Mapping, Sequence
+A kernel of a convolution is (height, width, in, out); its matrix is (out, in x height x width), in
+the order of `extensions.network.stages.trained.Convolution`. A bias of one is (out, 1, 1).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.optimizer import MODEL, TOTAL, Store
 from extensions.protocols.updates import FIRST, SECOND, VELOCITY
+from extensions.ring.fixed_point import Integers
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.steps.kernels import kernel_of
-from tfe_ext.keras.steps.step import matrices, parameters_of, store
 from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.shares import Replicated, Share
 from tfe_ext.ring.variables import assign, from_summands, in_variables, present
+
+
+def parameters_of(ring: ABY3Ring, chain: Chain) -> Parameters:
+    """Returns the present weights, (out, in), and biases."""
+    return matrices(ring, chain, [share_of(ring, variable) for variable in chain.flat])
+
+
+def matrices(ring: ABY3Ring, chain: Chain, shares: Iterable[Share]) -> Parameters:
+    """Returns shares in the shapes of a model's variables as weights, (out, in), and biases."""
+    each = iter(shares)
+    return [
+        (matrix_of(ring, next(each)), None if bias is None else next(each).reshape(-1))
+        for _, bias in chain.variables
+    ]
+
+
+def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
+    """Returns the logits of rows (rows, features)."""
+    features = chain.network.widths[0]
+    if x.shape[1:] != (features,):
+        raise ArgumentError("x", x.shape, f"(rows, {features})", code="shape")
+    logits: Share = forward(ring, chain.network, parameters_of(ring, chain), x).logits
+    return logits
+
+
+def store(
+    ring: ABY3Ring, variables: Sequence[Replicated], shares: Sequence[Share]
+) -> list[Replicated]:
+    """Stores the shares, every part on its server; returns what is stored.
+
+    One round for all shares that are not replicated yet.
+    """
+    replicated = ring.replicate(shares)
+    for variable, share in zip(variables, replicated, strict=True):
+        assign(variable, share)
+    return replicated
+
+
+def opened(share: Share) -> tf.Tensor:
+    """Returns what the script gets of a share: its value, **opened**."""
+    return tf.add_n([part for part in share.additive3().parts if part is not None])
+
+
+def matrix_of(ring: ABY3Ring, kernel: Share) -> Share:
+    """Returns shares of a kernel's matrix, (out, in); local."""
+    if len(kernel.shape) == 2:
+        return kernel.T
+    across = kernel.T  # (out, in, width, height)
+    return ring.gather(across.reshape(across.shape[0], -1), _columns(kernel.shape))
+
+
+def kernel_of(ring: ABY3Ring, matrix: Share, shape: Sequence[int]) -> Share:
+    """Returns shares of the kernel of that shape, given those of its matrix; local."""
+    if len(shape) == 2:
+        return matrix.T
+    across = ring.gather(matrix, np.argsort(_columns(shape)))
+    return across.reshape(*reversed(shape)).T
+
+
+def _columns(shape: Sequence[int]) -> Integers:
+    """Where each column (in, row, column) of a matrix is in a kernel read from its end."""
+    height, width, channels, _ = shape
+    order = np.arange(channels * width * height, dtype=np.int64)
+    return order.reshape(channels, width, height).transpose(0, 2, 1).reshape(-1)
+
+
+def to_matrix(values: Any) -> tf.Tensor:
+    """Returns an array of a kernel's shape as its matrix, and one of a bias as a vector; local."""
+    if len(values.shape) == 4:
+        return tf.reshape(tf.transpose(values, (3, 2, 0, 1)), (values.shape[3], -1))
+    return tf.transpose(values) if len(values.shape) == 2 else tf.reshape(values, (-1,))
+
+
+def from_matrix(values: Any, shape: Sequence[int]) -> tf.Tensor:
+    """Returns the array of that shape of which `to_matrix` made this one; local."""
+    if len(shape) == 4:
+        height, width, channels, outputs = shape
+        across = tf.reshape(values, (outputs, channels, height, width))
+        return tf.transpose(across, (2, 3, 1, 0))
+    return tf.transpose(values) if len(shape) == 2 else tf.reshape(values, shape)
 
 
 class Iterates(Store):

@@ -1,1 +1,0 @@
-"""One private step on a model's variables, and what steps go on from."""
