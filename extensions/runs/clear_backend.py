@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from extensions.checks import check_left_out
 from extensions.errors import ArgumentError
@@ -20,11 +20,7 @@ NOTICE = "The clear backend computes on plaintext in one process: use it for com
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Checks that the run has nothing that is of use between processes alone.
-
-    Raises:
-        ArgumentError: prepared material, or players.
-    """
+    """Checks that the run has nothing that is of use between processes alone."""
     check_left_out("with {backend=clear}", material=options.material, players=options.players)
 
 
@@ -44,9 +40,6 @@ def train(
     """Returns the report of one plaintext run, which needs no limit and saves no shares.
 
     Its checkpoints are one file, with the model in the clear.
-
-    Raises:
-        ArgumentError: prepared material or players, or a run that cannot be resumed.
     """
     check(config, options)
     parts = [read_party_file(path) for path in files]
@@ -63,12 +56,9 @@ def pace(seconds: float) -> Pace:
     return usual()
 
 
-def check_party(config: TrainConfig, *_: Any) -> None:
+def check_party(config: TrainConfig, *_: Any) -> NoReturn:
     """Raises ArgumentError: plaintext training has no parties that could run apart."""
     raise ArgumentError("backend", "clear", "a backend with one process for each party")
 
 
-def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
-    """Raises ArgumentError: plaintext training has no parties that could run apart."""
-    check_party(config)
-    raise AssertionError
+train_party = check_party

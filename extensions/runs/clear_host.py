@@ -6,16 +6,7 @@ from typing import Any
 import numpy as np
 
 from extensions.network.passes import Parameters
-from extensions.protocols.host import (
-    Compute,
-    Host,
-    Pace,
-    Placed,
-    StepForecast,
-    Tell,
-    flat,
-    pairs,
-)
+from extensions.protocols.host import Compute, Host, Pace, Placed, StepForecast, Tell, flat, pairs
 from extensions.ring.clear import ClearRing, Coins
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
@@ -31,14 +22,10 @@ def usual() -> Pace:
 
 
 class ClearHost(Host):
-    """One program that has all records in the clear.
+    """One program that has all owners' records in the clear.
 
-    Args:
-        frac_bits: fractional bits.
-        parties: over how many draws the noise is summed.
-        owners: how many have records.
-        source: of sampling and noise.
-        coins: of rounding; by default fresh ones.
+    Noise is summed over as many draws as there are parties; coins are of rounding, by default
+    fresh.
     """
 
     holders = (0,)

@@ -23,21 +23,9 @@ def train(
 ) -> dict[str, Any]:
     """Returns the report of one plaintext run over all parties' records.
 
-    It has the model, unless the number of correct predictions is noised or left out.
-
-    Args:
-        config: resolved settings; `parties` decides over how many draws the noise is summed.
-        parts: every party's records.
-        progress: called after each step, as `extensions.runs.keep.Following` says.
-        options: where and how often the model is kept, or None.
-        ledgers: as in `RunOptions`.
-
-    Guarantees:
-        With an insecure seed a run that was resumed is that of no interruption, bit for bit.
-
-    Raises:
-        ArgumentError: the run cannot be resumed.
-        PeaError: another continuation of it was finished.
+    It has the model, unless the number of correct predictions is noised or left out. The config's
+    `parties` decides over how many draws the noise is summed. With an insecure seed a run that was
+    resumed is that of no interruption, bit for bit.
     """
     seeded = None if config.insecure_seed is None else InsecureSeededSource(config.insecure_seed)
     host = ClearHost(

@@ -22,11 +22,7 @@ def offered(group: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def check_offered(group: str, argument: str, name: str) -> None:
-    """Checks that some installed distribution offers the name.
-
-    Raises:
-        ArgumentError: none does; `argument` is what it is called there.
-    """
+    """Checks that some installed distribution offers the name of an argument."""
     if name not in offered(group):
         raise ArgumentError(
             argument,
@@ -37,12 +33,7 @@ def check_offered(group: str, argument: str, name: str) -> None:
 
 
 def load(group: str, argument: str, name: str) -> Any:
-    """Returns what the entry point of that name leads to.
-
-    Raises:
-        ArgumentError: of `check_offered`.
-        MissingExtraError: what it builds on is not installed; the message has the pip command.
-    """
+    """Returns what the entry point of that name leads to; MissingExtraError without its host."""
     check_offered(group, argument, name)
     return import_from(offered(group)[name])
 

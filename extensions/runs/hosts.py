@@ -64,9 +64,6 @@ def plan(backend: Backend, config: TrainConfig, step: Step, records: Records) ->
     """Returns what a step of a run takes, without records.
 
     A backend that can tell offers a function of this name, which takes the rest.
-
-    Raises:
-        ArgumentError: it cannot tell.
     """
     foresee = getattr(backend, "plan", None)
     if foresee is None:
@@ -76,35 +73,23 @@ def plan(backend: Backend, config: TrainConfig, step: Step, records: Records) ->
 
 
 def usual_pace(backend: Backend, seconds: float) -> Pace:
-    """Returns how fast parties of a backend are on a machine like this one, in one place.
+    """Returns how fast parties of a backend are on one machine like this, by a plan's seconds.
 
     A backend that can tell offers a function `pace`, which takes the rest.
-
-    Args:
-        backend: of the run.
-        seconds: that its plan took.
     """
     usual = getattr(backend, "pace", None)
     return Pace() if usual is None else cast(Pace, usual(seconds))
 
 
 def find(name: str) -> Backend:
-    """Returns the backend of that name.
-
-    Raises:
-        ArgumentError: no installed distribution offers it.
-        MissingExtraError: its host is not installed; the message has the pip command.
-    """
+    """Returns the backend of that name; MissingExtraError if its host is not installed."""
     return cast(Backend, entry_points.load(HOSTS, "backend", name))
 
 
 def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     """Returns the backend that a config names, which can make such a run.
 
-    Raises:
-        ArgumentError: of `find`, of the backend's own `check`, or a transport that is not among its
-            `TRANSPORTS`, if it names any.
-        MissingExtraError: of `find`.
+    Its transport must be among its `TRANSPORTS`, if it names any.
     """
     backend = find(config.backend)
     options = options or RunOptions()
@@ -118,9 +103,7 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
 class Elsewhere(Protocol):
     """Owners whose records are nowhere in this program's reach, and who have been asked.
 
-    Attributes:
-        settings: what follows from their records, by name.
-        public: of each owner's.
+    The settings follow from their records.
     """
 
     settings: Mapping[str, Any]
@@ -135,9 +118,6 @@ def elsewhere(backend: Backend, options: RunOptions) -> AbstractContextManager[E
     """Returns a block with owners whose records are elsewhere; with None if they are not.
 
     A backend whose owners may be elsewhere offers a function of this name, which takes options.
-
-    Raises:
-        PeaError: of the backend, on entering it.
     """
     ask = getattr(backend, "elsewhere", None)
     return nullcontext() if ask is None else ask(options)
@@ -148,8 +128,8 @@ def at_hand(
 ) -> AbstractContextManager[None]:
     """Returns a block in which what a run needs is begun, whatever its records and its noise are.
 
-    Whoever opens it reads and calibrates meanwhile, and calls `train` in it. A backend that has
-    something to begin offers a function of this name, which takes config and options.
+    The caller reads and calibrates meanwhile, and calls `train` in it. A backend that has something
+    to begin offers a function of this name, which takes config and options.
     """
     begin = getattr(backend, "at_hand", None)
     return nullcontext() if begin is None else begin(config, options)

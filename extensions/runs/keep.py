@@ -45,15 +45,10 @@ _NOT_COUNTED = [-1, -1, -1, -1]
 class Following(pea.Keep):
     """Shows progress, and keeps nothing.
 
-    Args:
-        host: of the run.
-        config: of the run.
-        manifest: of the run.
-        progress: called before the first step as step 0 with "ahead", what the run will take
-            (`extensions.runs.config.seconds.Run`), if that is known; and after each with "step",
-            "steps", "rounds" and, as means of this program's parties, "bytes" and "padding" of
-            them; "largest" is what the one of them sent and received that did most. Bytes are None
-            where they are not counted.
+    `progress` is called before the first step as step 0 with "ahead", what the run will take
+    (`extensions.runs.config.seconds.Run`), if that is known; and after each with "step", "steps",
+    "rounds" and, as means of this program's parties, "bytes" and "padding" of them; "largest" is
+    what the one of them sent and received that did most. Bytes are None where they are not counted.
 
     Attributes:
         manifest: of the run.
@@ -82,10 +77,7 @@ class Following(pea.Keep):
     def foretell(self, records: Records, held_out: int, step: Step | None) -> None:
         """Shows what the run will take, if its host can tell; whatever fails, the run goes on.
 
-        Args:
-            records: on which all parties have agreed.
-            held_out: number of held-out records of this program's owners; others have as many.
-            step: that it makes, if any.
+        Other programs' owners have as many held-out records as this one's.
         """
         config, owners = self._config, max(1, len(self._host.ranks))
 
@@ -151,14 +143,7 @@ class Following(pea.Keep):
         return self._host.open(words)
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
-        """Returns the holders' words of all that is to be opened; the run is spent.
-
-        Args:
-            names: of the values.
-            compute: returns for each holder its summand of each.
-            model: trained.
-            ledger: what it cost.
-        """
+        """Returns the holders' words of all that is to be opened; the run is spent."""
         words = compute()
         self.budget.spend()
         return words
@@ -178,14 +163,7 @@ class Following(pea.Keep):
 
 
 class Rehearsing(Following):
-    """Ends after a few steps of a run, which tell what all of them ask for.
-
-    Args:
-        host: of the run.
-        config: of the whole run.
-        manifest: likewise.
-        steps: how many are made.
-    """
+    """Ends after a few steps of a run, which tell what all of them ask for."""
 
     def __init__(self, host: Host, config: TrainConfig, manifest: Statement, steps: int) -> None:
         super().__init__(host, config, manifest, lambda event: None)
@@ -197,15 +175,7 @@ class Rehearsing(Following):
 
 
 class Keeping(Following):
-    """Shows progress, and keeps the shares of every holder that the program has.
-
-    Args:
-        host: of the run.
-        config: of the run.
-        manifest: of the run.
-        progress: as in `Following`.
-        parties: each holder's checkpoints.
-    """
+    """Shows progress, and keeps the shares of every holder that the program has."""
 
     def __init__(
         self,
@@ -227,16 +197,10 @@ class Keeping(Following):
         return self._all.kept
 
     def resume(self) -> tuple[State, Ledger] | None:
-        """Returns state and ledger of the newest checkpoint that all parties have.
+        """Returns state and ledger of the newest checkpoint that all parties have; two rounds.
 
-        Of a release the state is the trained model alone.
-
-        Cost:
-            Two rounds.
-
-        Raises:
-            ArgumentError: nothing to resume, or what does not fit, in every party and before
-                anything is shared.
+        Of a release the state is the trained model alone. What does not fit is refused in every
+        party and before anything is shared.
         """
         bases = self._all.settle()
         if not bases:
@@ -265,14 +229,9 @@ class Keeping(Following):
         """Returns to every party what the holders' words add up to, once all have stored theirs.
 
         Words that all parties had stored before an interruption are opened again; others are
-        computed. The run is spent.
-
-        Cost:
-            One round to agree that all have stored them, and one to open them.
-
-        Raises:
-            PeaError: a party could not store its words, or lacks those of a release on which the
-                model that the run resumes from depends; or another continuation opened its own.
+        computed. The run is spent. One round to agree that all have stored them, and one to open
+        them. Raises PeaError if a party could not store its words, or lacks those of a release on
+        which the model that the run resumes from depends; or another continuation opened its own.
         """
         words: Words
         stored = [party.opening(name) for party in self._all.parties]
@@ -300,13 +259,8 @@ class Keeping(Following):
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
         """Returns the words of the run's one release, which every party has stored and marked.
 
-        Those of an interrupted release are returned as they were stored; nothing is computed.
-
-        Cost:
-            One round.
-
-        Raises:
-            PeaError: another release of the run is marked, or a party could not store this one.
+        Those of an interrupted release are returned as they were stored; nothing is computed. One
+        round. Raises PeaError if another release is marked, or a party could not store this one.
         """
         if not self._all.outputs:
             outputs = [dict(zip(names, own, strict=True)) for own in compute()]
@@ -318,14 +272,7 @@ class Keeping(Following):
         return [[outputs[name] for name in names] for outputs in self._all.outputs]
 
     def complete(self, report: Mapping[str, Any], opened: Opened) -> None:
-        """Writes the result, and removes the holders' shares once all parties have it.
-
-        Cost:
-            One round.
-
-        Raises:
-            PeaError: a party could not write the result.
-        """
+        """Writes the result, and removes the holders' shares once all parties have it."""
         self._all.complete(as_json(report), opened)
 
     def _state(self, ledger: Ledger) -> dict[str, Any]:

@@ -72,21 +72,14 @@ def train_locally(
 ) -> list[tuple[Reals, Reals]]:
     """Returns the weights and biases that one owner's DPSGD reaches on its own records.
 
-    Args:
-        config: resolved settings of the joint run.
-        own: the owner's training records.
-        owner: its rank.
-        source: of sampling and noise.
-        steps: of a rehearsal, instead of `init_steps`.
+    A layer whose norm is above `MAX_NORM` is scaled down to it. `steps` of a rehearsal take the
+    place of `init_steps`.
 
     Guarantees:
         The result is (epsilon_init, delta)-differentially private for the owner's records whoever
         sees it, the other parties together included: the noise is sigma in full, and nobody but the
         owner knows a part of it. A record touches one owner's model only, so that all local models
         together cost a record no more than one.
-
-    Edge cases:
-        A layer whose norm is above `MAX_NORM` is scaled down to it.
     """
     settings = local_settings(config)
     if steps is not None:
@@ -112,13 +105,8 @@ def descend(
 ) -> Parameters:
     """Returns what plaintext DPSGD reaches on records, with a secure run's arithmetic.
 
-    Args:
-        config: resolved settings; `parties` decides over how many draws the noise is summed, and a
-            single one draws all of it.
-        records: every owner's training records.
-        parameters: where it starts, ring integers, as what it returns.
-        source: of sampling and noise.
-        coins: of rounding; by default fresh ones.
+    The config's `parties` decides over how many draws the noise is summed. Parameters are ring
+    integers; coins are of rounding, by default fresh.
     """
     host = ClearHost(
         config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins

@@ -110,11 +110,7 @@ class Meeting:
 
     @property
     def has_dealer(self) -> bool:
-        """Whether somebody is named who deals while the run goes on.
-
-        Raises:
-            ArgumentError: of a file of a federation that is none.
-        """
+        """Whether somebody is named who deals while the run goes on."""
         if self.key is None:
             return self.dealer is not None
         from extensions.transport import Federation
@@ -126,15 +122,7 @@ class Meeting:
         return Path(self.rendezvous.partition("://")[2])
 
     def local(self, parties: int) -> Local | None:
-        """Returns this end of all connections of the federation; None without one.
-
-        Args:
-            parties: their number.
-
-        Raises:
-            ArgumentError: files that are none, a key of nobody in the federation or of another
-                rank, or another number of parties.
-        """
+        """Returns this end of all connections of the federation; None without one."""
         if self.key is None:
             return None
         from extensions.transport import Local

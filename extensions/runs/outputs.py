@@ -53,12 +53,7 @@ _COUNTS = "counts"
 
 
 def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
-    """Returns what a run opens, as reports say it.
-
-    Args:
-        config: of the run.
-        counted: whether there are held-out records.
-    """
+    """Returns what a run opens, as reports say it, with held-out records if any are counted."""
     counts = COUNT
     if config.judged == "all":
         kind = kind_of(config.classes)
@@ -103,12 +98,7 @@ def noise_of(config: TrainConfig) -> float:
 
 
 def foretold(config: TrainConfig, records: int) -> str | None:
-    """Returns how well a noised count will tell the area under the ROC curve; None if not.
-
-    Args:
-        config: of the run.
-        records: number of all held-out records; public.
-    """
+    """Returns how well a noised count will tell the area under the ROC curve; None if not."""
     if config.evaluate != "noisy" or config.judged != "all" or config.classes != 2 or not records:
         return None
     half, tenth = (
@@ -121,16 +111,7 @@ def foretold(config: TrainConfig, records: int) -> str | None:
 
 
 class Outputs:
-    """What a run opens of its model.
-
-    Args:
-        host: of the run.
-        config: of the run.
-        held_out: records on which predictions are counted.
-
-    Attributes:
-        names: of the values.
-    """
+    """What a run opens of its model, by names, and of held-out records."""
 
     def __init__(self, host: Host, config: TrainConfig, held_out: Records) -> None:
         self._host = host
@@ -151,10 +132,9 @@ class Outputs:
     def compute(self, model: Parameters) -> list[list[Integers]]:
         """Returns, for each holder, its summand of each value; nothing is opened.
 
-        Cost:
-            That of a forward pass, and of `extensions.network.evaluation.count_misses` or
-            `extensions.network.tally.tally`, for each of the host's blocks. Of a public model that
-            of opening it: owners count in the clear.
+        It costs a forward pass, and `extensions.network.evaluation.count_misses` or
+        `extensions.network.tally.tally`, for each of the host's blocks. A public model is opened
+        instead: owners count in the clear.
         """
         if not self._config.hidden:
             return self._of_public(model)

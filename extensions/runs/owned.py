@@ -23,13 +23,9 @@ from extensions.runs.local_training import account_for_start, train_locally
 def own_of(
     host: Host, config: TrainConfig, parts: Sequence[Split], local_steps: int | None = None
 ) -> pea.Own:
-    """Returns what a program has of its owners, checked and encoded.
+    """Returns what a program has of its owners, checked and encoded, of each rank of the host.
 
-    Args:
-        host: whose parties they are.
-        config: resolved settings.
-        parts: records of each rank of the host.
-        local_steps: of a rehearsal, instead of `config.init_steps`.
+    `local_steps` of a rehearsal take the place of `config.init_steps`.
     """
     train, held_out, problem = [], [], None
     for rank, part in zip(host.ranks, parts, strict=True):
@@ -56,11 +52,7 @@ def own_of(
 
 
 def encoded(part: Split, config: TrainConfig) -> tuple[OwnRecords, OwnRecords]:
-    """Returns one owner's records to train on, and those held out, checked and encoded.
-
-    Raises:
-        ArgumentError: records that do not fit.
-    """
+    """Returns one owner's records to train on, and those held out, checked and encoded."""
     if config.whiten:
         check_size(len(part.train_x), part.train_x.shape[1])
     records = checked_records(part.train_x, part.train_y, config)
@@ -95,11 +87,7 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
 
 
 def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's held-out records, checked and encoded; there may be none.
-
-    Raises:
-        ArgumentError: too many, or what does not fit.
-    """
+    """Returns one owner's held-out records, checked and encoded; there may be none."""
     if len(x):
         check_number(len(x), config.parties)
         return checked_records(x, y, config)
@@ -109,13 +97,8 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
 def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:
     """Checks that there is something to learn: classes, of which training has more than one.
 
-    Args:
-        config: with one class for numbers, which are not classes.
-        parts: records of parties.
-        of_all: whether they are those of all parties; one may have a single class.
-
-    Raises:
-        ArgumentError: a label is none of the classes, or all are alike.
+    Numbers, with one class, are not classes. Of several parties one may have a single class, but
+    not all together.
     """
     if config.classes < 2:
         return

@@ -55,11 +55,7 @@ DEALER_NOISE_NOTICE = (
 
 
 def check_provider(provider: str, parties: int | None = None) -> None:
-    """Checks that there is such a provider, for so many parties if they are known.
-
-    Raises:
-        ArgumentError: there is none.
-    """
+    """Checks that there is such a provider, for so many parties if they are known."""
     if provider not in DEALINGS:
         raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")
     if provider == "parties" and parties is not None and not 2 <= parties <= MOST_MAKERS:

@@ -59,8 +59,8 @@ class Outcome:
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
     """Returns what a ledger comes to at the run's delta, by neighbours; None without privacy.
 
-    Raises:
-        ArgumentError: nothing can be told for those of the run. For others it is infinite then.
+    Raises ArgumentError if nothing can be told for those of the run. For others it is infinite
+    then.
     """
     if not config.private or config.delta is None:
         return None
@@ -81,14 +81,12 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     No party can see that another adds its noise. That of k parties is missing towards whoever sees
     the model if they leave theirs out, and towards those k in any case: so epsilon against a party
     is that of 1, and against a party that is joined, or left without noise, by another that of 2.
-    With the dealer's noise the same is told without the dealer's, also of that alone: towards
-    a party with which the dealer sides, or if its operator adds none. An owner's own noise, in the
+    With the dealer's noise the same is told without the dealer's, also of that alone: towards a
+    party with which the dealer sides, or if its operator adds none. An owner's own noise, in the
     joint steps and in its local model, is always there for its records.
 
-    Edge cases:
-        Of more than four parties it is told of 1, 2, 3 and all but one. Where none can be told it
-        is infinite.
-
+    Of more than four parties it is told of 1, 2, 3 and all but one; infinite where none can be
+    told.
     """
     if not config.private or config.delta is None:
         return None

@@ -27,14 +27,7 @@ from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.manifest import manifest_of
-from extensions.runs.model import (
-    Header,
-    Here,
-    SharedModel,
-    Shelves,
-    header_of,
-    whitening_arrays,
-)
+from extensions.runs.model import Header, Here, SharedModel, Shelves, header_of, whitening_arrays
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
 from extensions.runs.owned import own_of
@@ -54,18 +47,9 @@ def run(
 ) -> dict[str, Any]:
     """Returns the report of a run of this program's parties; all programs return the same.
 
-    Args:
-        host: whose parties own the records.
-        config: resolved settings, the same at every party.
-        parts: records of each rank of the host.
-        progress: called after each step, as `Following` says.
-        options: where shares, checkpoints and ledgers are.
-        provider: who deals correlated randomness, for the report.
-
-    Raises:
-        ArgumentError: records or settings that do not fit, a run that cannot be resumed, or one
-            that an owner's cap does not allow.
-        PeaError: another continuation of the run was finished.
+    The host's ranks have the parts; the provider is named in the report. Raises ArgumentError if
+    records or settings do not fit, the run cannot be resumed, or an owner's cap does not allow it,
+    and PeaError if another continuation of the run was finished.
     """
 
     def enter(name: str) -> tuple[pea.Own, Reservations]:
@@ -85,22 +69,10 @@ def run_with(
     provider: str | None = None,
     shelves: Shelves | None = None,
 ) -> dict[str, Any]:
-    """Returns the report of a run whose records are wherever their owners have them.
+    """Returns the report of a run whose records are wherever their owners have them; see `run`.
 
-    Args:
-        host: as in `run`, and so are the others.
-        config: likewise.
-        parts: what is public of the records of each rank of the host.
-        enter: called once, before anything is shared.
-        progress: as in `run`.
-        options: likewise.
-        provider: likewise.
-        shelves: where the shares of the host's holders are kept; by default here.
-
-    Raises:
-        ArgumentError: records or settings that do not fit, a run that cannot be resumed, or one
-            that an owner's cap does not allow.
-        PeaError: another continuation of the run was finished.
+    `enter` is called once, before anything is shared. Shares of the host's holders are kept on the
+    shelves, by default here.
     """
     keep: Following
     shelves = shelves or Here(host.holders)
@@ -129,16 +101,7 @@ def run_with(
 def settled(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig:
     """Returns the resolved settings of a run whose parties meet before they know all sizes.
 
-    Args:
-        exchange: how parties hear of each other.
-        config: the same at every party; nothing is asked if it is resolved.
-        own: what is public of the party's records.
-
-    Cost:
-        One round.
-
-    Raises:
-        ArgumentError: of `TrainConfig.resolved`.
+    One round; nothing is asked if they are resolved.
     """
     if config.settled or not config.chosen:
         return config.resolved()
@@ -169,20 +132,9 @@ def stated_by(
 
 
 def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunOptions) -> None:
-    """Checks that all parties could begin a run; nothing is shared or used up.
+    """Checks that all parties could begin a run; nothing is shared or used up; one round.
 
-    Args:
-        host: whose parties own the records.
-        config: resolved settings.
-        parts: records of each rank of the host.
-        options: of the parties.
-
-    Cost:
-        One round.
-
-    Raises:
-        ArgumentError: in every party, where records, settings or steps do not fit, or an owner's
-            cap does not allow the run.
+    What does not fit, or an owner's cap, is an ArgumentError in every party.
     """
     manifest = stated_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
@@ -287,13 +239,7 @@ def shares_of(
 ) -> list[SharedModel]:
     """Returns the shares of this program's holders, as they are saved.
 
-    Args:
-        host: whose holders they are.
-        model: trained.
-        name: of this save, `extensions.protocols.agreement.common_name`.
-        header: what is known of the model.
-        keep: which knows the run's names.
-        whitening: of the model's features, or None.
+    The name is that of this save, `extensions.protocols.agreement.common_name`.
     """
     held = zip(host.holders, host.summands(model), keep.released, strict=True)
     return [

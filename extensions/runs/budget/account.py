@@ -124,7 +124,7 @@ class Account:
     def counted(self, delta: float) -> float:
         """Returns what all runs count for a further one, which may depend on what they told.
 
-        By a privacy filter, so that it may be more than `epsilon` of a single run.
+        A privacy filter counts them, so that it may be more than `epsilon` of a single run.
         """
         return _epsilon([entry.ledger for entry in self.entries], delta, FILTER)
 
@@ -146,12 +146,8 @@ class Account:
     def with_entry(self, entry: Entry, where: str | Path) -> "Account":
         """Returns the account with one more run, or as it is if it has the run.
 
-        Args:
-            entry: of the run.
-            where: the ledger, for the message of an error.
-
-        Raises:
-            ArgumentError: earlier runs are about other units, or the cap does not allow it.
+        Raises ArgumentError, which names `where` the ledger is, if earlier runs are about other
+        units or the cap does not allow this one.
         """
         if self.find(entry.name):
             return self
@@ -188,11 +184,7 @@ class Account:
         return after
 
     def without(self, name: str) -> "Account":
-        """Returns the account without a reservation.
-
-        Raises:
-            ArgumentError: no run of that name is reserved.
-        """
+        """Returns the account without a reservation of that name, of which there must be one."""
         reserved = [entry.name for entry in self.entries if not entry.spent]
         if name not in reserved:
             allowed = f"one of the reservations {reserved}"
@@ -205,11 +197,7 @@ class Account:
         return self._changed(name, lambda entry: replace(entry, spent=True))
 
     def tell(self, name: str, most: int) -> "Account":
-        """Returns the account in which a run tells one more step, of so many at most; it is spent.
-
-        Raises:
-            ArgumentError: all were told.
-        """
+        """Returns the account in which a run tells one more step, of `most`; it is spent."""
         found = self.find(name)
         if found is not None and found.told >= most:
             allowed = f"at most {most}, all of which were told"
@@ -218,12 +206,7 @@ class Account:
         return self._changed(name, lambda entry: replace(entry, spent=True, told=entry.told + 1))
 
     def opening(self, name: str, title: str) -> "Account":
-        """Returns the account in which a run has opened one more thing, which costs nothing more.
-
-        Args:
-            name: of the run.
-            title: of what is opened, of which the run's cost was counted from the start.
-        """
+        """Returns the account in which a run opens one more thing; its cost was counted before."""
 
         def open_(entry: Entry) -> Entry:
             return replace(entry, spent=True, opens=tuple(dict.fromkeys([*entry.opens, title])))
@@ -249,11 +232,7 @@ class Account:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Account":
-        """Returns the account that `to_json` wrote.
-
-        Raises:
-            ArgumentError: the text is none, or a later version's.
-        """
+        """Returns the account that `to_json` wrote; ArgumentError for any other text."""
         try:
             data: dict[str, Any] = json.loads(text)
             if data["format"] != _FORMAT:

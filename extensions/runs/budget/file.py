@@ -21,9 +21,6 @@ def path_of(records: Path) -> Path:
 
     That of a symbolic link is its target's. A hard link has one of its own, as a copy has: backups
     and package stores make them.
-
-    Raises:
-        ArgumentError: of `followed`.
     """
     real = followed(records)
     if any(path.name.endswith(SUFFIX) for path in (records, real)):
@@ -35,10 +32,8 @@ def followed(path: Path) -> Path:
     """Returns the file to which a path leads over all symbolic links; it need not be there yet.
 
     Every ledger is read, locked and written there, so that one ledger of several names stays one.
-
-    Raises:
-        ArgumentError: links lead in a circle, or one leads into a folder that is not there: it may
-            be on a disk that is not mounted, where the ledger says what was spent.
+    Raises ArgumentError if links lead in a circle, or into a folder that is not there: it may be on
+    a disk that is not mounted, where the ledger says what was spent.
     """
     real = Path(os.path.realpath(path))
     if real.is_symlink():
@@ -55,9 +50,7 @@ def followed(path: Path) -> Path:
 def check_apart(ledgers: Sequence[Path | None]) -> None:
     """Checks that no two parties of one run have one ledger, by whatever links.
 
-    Raises:
-        ArgumentError: two have. A record of both counts twice in each sum, which costs more than
-            two runs.
+    A record of both would count twice in each sum, which costs more than two runs.
     """
     kept = [followed(path) for path in ledgers if path is not None]
     if len({*kept}) < len(kept):
@@ -66,11 +59,7 @@ def check_apart(ledgers: Sequence[Path | None]) -> None:
 
 
 def read(path: Path) -> Account:
-    """Returns what the ledger says; an empty account if there is none.
-
-    Raises:
-        ArgumentError: it cannot be read, or is damaged; or of `followed`.
-    """
+    """Returns what the ledger says; an empty account if there is none."""
     path = followed(path)
     try:
         return Account.from_json(path.read_bytes())
@@ -92,9 +81,6 @@ def update(path: Path, change: Callable[[Account], Account]) -> Account:
     """Returns the account after a change, which is on disk as a whole or not at all.
 
     Of two changes at once, by whatever processes of this machine, one sees the other's.
-
-    Raises:
-        ArgumentError: of `read` and of the change; or the file cannot be written.
     """
     path = followed(path)
     try:

@@ -28,11 +28,7 @@ class Sizes:
     max_feature_norm: float = 1.0
 
     def of(self, parties: int) -> list[int]:
-        """Returns the number of records of each party.
-
-        Raises:
-            ArgumentError: they are no numbers, or all 0.
-        """
+        """Returns the number of records of each party."""
         words = self.records.split(",")
         numbers = all(word.strip().isdecimal() and len(word) < 12 for word in words)
         if not numbers or not sum(map(int, words)):
@@ -43,11 +39,7 @@ class Sizes:
 
 
 def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Records:
-    """Returns records of which there is nothing but their numbers.
-
-    Raises:
-        ArgumentError: a run without steps, or other than one number a party.
-    """
+    """Returns records of which there is nothing but their numbers, one a party."""
     if config.method != "pea":
         advice = "Only steps are planned; statistics are one sum."
         raise ArgumentError("method", config.method, "'pea'", advice)
@@ -60,14 +52,7 @@ def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Recor
 def forecast(
     config: TrainConfig, made: Step, records: Records, step: StepForecast
 ) -> dict[str, Any]:
-    """Returns what is public of a run, and what it takes, by name.
-
-    Args:
-        config: resolved settings.
-        made: the step of the run.
-        records: of which the sizes are known.
-        step: what one step takes.
-    """
+    """Returns what is public of a run, and what it takes, by name."""
     plan = made.plan
     each = zip(made.network.parameter_shapes, plan.layers, plan.ways, strict=True)
     return {

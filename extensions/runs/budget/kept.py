@@ -16,14 +16,8 @@ NO_BUDGET = "none"
 def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Path | None]:
     """Returns each party's ledger, or None for one that keeps none.
 
-    Args:
-        own: each party's own file, no two the same; empty where all have parts of one data set,
-            whose ledger is then kept once, by the first.
-        parties: number of parties.
-        given: the option.
-
-    Raises:
-        ArgumentError: one file for the ledgers of several owners, by whatever links.
+    `own` has each party's own file, no two the same. It is empty where all have parts of one data
+    set: the first then keeps its ledger for all. `given` is the option.
     """
     if str(given) == NO_BUDGET:
         return [None] * parties
@@ -45,15 +39,7 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
 
 
 def ledger_of(name: str, records: Path) -> Path:
-    """Returns the ledger of records that are not read here: beside them, or named itself.
-
-    Args:
-        name: of the option.
-        records: an owner's file, or its ledger.
-
-    Raises:
-        ArgumentError: it is neither, or there is neither it nor its ledger.
-    """
+    """Returns the ledger of records that are not read here: beside them, or named itself."""
     path = path_of(records)
     known = is_named_as_records(records) or path == followed(records)
     if not known or not (records.is_file() or path.is_file()):

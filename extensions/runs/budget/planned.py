@@ -26,15 +26,7 @@ def entries_of(
 ) -> list[tuple[Path, Entry]]:
     """Returns the ledgers that a program keeps, and the run's entry in each.
 
-    Args:
-        host: of the run.
-        config: of the run.
-        parts: what is public of the records of each rank of the host.
-        ledgers: of each rank, or None; empty: none is kept.
-        name: of the run.
-
-    Raises:
-        ArgumentError: of `check_apart`.
+    Ranks of the host have parts and ledgers; empty ledgers: none is kept.
     """
     if not any(ledgers):
         return []
@@ -55,12 +47,7 @@ def entry_of(
 ) -> Entry:
     """Returns an entry of a new name, of a run or of what is done with its model.
 
-    Args:
-        config: of the run.
-        cost: all that it may cost a record.
-        opens: what it opens.
-        title: of what runs; empty: `title_of`.
-        exact: as `Entry` has it.
+    Without a title it is `title_of`; `cost` is all that it may cost a record.
     """
     return Entry(
         name=secrets.token_hex(5),
@@ -90,9 +77,6 @@ def foreseen(config: TrainConfig) -> Answers:
     """Returns what the accountant will say of a run's model, for the processes of its parties.
 
     They find it all anew where noise may fail, since that is then in their ledgers.
-
-    Args:
-        config: resolved settings.
     """
     ledger = Ledger()
     account_for_start(ledger, config)
@@ -106,8 +90,7 @@ def foreseen(config: TrainConfig) -> Answers:
 def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
     """Returns all that a run may cost a record, from its start to what it opens.
 
-    Edge cases:
-        Without privacy, and with noise that everybody can replay, that is infinite.
+    That is infinite without privacy, and with noise that everybody can replay.
     """
     ledger = Ledger()
     if config.private and config.insecure_seed is None:

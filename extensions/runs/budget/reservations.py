@@ -10,24 +10,18 @@ from extensions.runs.budget.file import update
 
 
 class Reservations:
-    """A run in the ledgers of those owners whose records this program has.
-
-    Args:
-        entries: the ledger of each owner that keeps one, and the entry of the run in it.
-    """
+    """A run in the ledgers of those owners whose records this program has."""
 
     def __init__(self, entries: Sequence[tuple[Path, Entry]] = ()) -> None:
         self._entries = entries
         self._new: list[tuple[Path, Entry]] = []
 
     def reserve(self) -> None:
-        """The run counts in every ledger, before anything of it is shared.
+        """Enters the run in every ledger, before anything of it is shared.
 
-        A run that goes on is in it already, unless its owner freed it.
-
-        Raises:
-            ArgumentError: a ledger cannot be written, or its cap does not allow the run; it is then
-                in none of them that it was not in before.
+        A run that goes on is in it already, unless its owner freed it. Raises ArgumentError if a
+        ledger cannot be written or its cap does not allow the run, which then is in no ledger that
+        it was not in before.
         """
         try:
             for path, entry in self._entries:
@@ -39,28 +33,24 @@ class Reservations:
             raise
 
     def spend(self) -> None:
-        """The run is spent in every ledger, before anything is opened; once, however often called.
+        """Notes the run as spent in every ledger, once, before anything is opened.
 
-        Raises:
-            ArgumentError: its owner freed it in the meantime, and the cap does not allow it now.
+        Raises ArgumentError if its owner freed it in the meantime, and the cap does not allow it
+        now.
         """
         for path, entry in self._entries:
             _update(path, entry, Account.spend)
 
     def tell(self, most: int) -> None:
-        """One more step is told in every ledger, before it is; the run is spent with its first one.
+        """Notes one more step as told in every ledger, before it is; the first spends the run.
 
-        Args:
-            most: of its steps. Of programs that make the same run at once none tells one beyond.
-
-        Raises:
-            ArgumentError: all were told, or as in `spend`.
+        Of programs that make the same run at once none tells one beyond `most`.
         """
         for path, entry in self._entries:
             _update(path, entry, partial(Account.tell, most=most))
 
     def free(self) -> None:
-        """What `reserve` entered is taken out, of a run of which nothing can be opened any more."""
+        """Takes out what `reserve` entered, of a run of which nothing can be opened any more."""
         for path, entry in self._new:
             update(path, partial(_freed, entry.name))
         self._new = []

@@ -78,10 +78,9 @@ class Agreed:
 def settle(offers: Sequence[Offer]) -> Agreed:
     """Returns what the parties do, the same for all that have the same offers, by rank.
 
-    Raises:
-        ArgumentError: a party refuses; some resume and others do not; settings differ; the
-            checkpoints are of different runs or have no step in common; a party has marked a
-            release of which another has no words.
+    Raises ArgumentError if a party refuses; some resume and others do not; settings differ;
+    checkpoints are of different runs or have no step in common; or a party has marked a release of
+    which another has no words.
     """
     CHECKPOINT.check([offer.problem for offer in offers])
     first = offers[0]

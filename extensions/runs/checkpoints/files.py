@@ -95,12 +95,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Files:
-    """What one party has in a folder, in which others may have files too.
-
-    Attributes:
-        folder: of the files.
-        rank: of the party.
-    """
+    """What one party has in a folder, in which others may have files too."""
 
     folder: Path
     rank: int
@@ -114,15 +109,11 @@ class Files:
         return [path for kind in kinds for path in self.folder.glob(self.path(kind, "*").name)]
 
     def read(self, *kinds: str) -> tuple[Checkpoint, ...]:
-        """Returns what the files of these kinds hold.
-
-        Raises:
-            ArgumentError: of `read`.
-        """
+        """Returns what the files of these kinds hold."""
         return tuple(read(path, self.rank) for path in self.all(*kinds))
 
     def remove(self, *kinds: str, kept: Sequence[Path] = ()) -> None:
-        """Files of these kinds are gone, but for some, and what interrupted writes left of them."""
+        """Removes files of these kinds, but for some, and what interrupted writes left of them."""
         for kind in kinds:
             left = self.folder.glob(f".{self.path(kind, '*').name}.*")
             for path in [*left, *self.all(kind)]:
@@ -131,11 +122,7 @@ class Files:
 
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a file as a whole or not at all, for its owner alone, and onto the disk.
-
-    Raises:
-        ArgumentError: it cannot be written.
-    """
+    """Writes a file as a whole or not at all, for its owner alone, and onto the disk."""
     header = {name: value for name, value in vars(checkpoint).items() if name not in _ARRAYS}
     arrays = {
         prefix + name: array
@@ -158,9 +145,8 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
 def read(path: Path, rank: int) -> Checkpoint:
     """Returns what party `rank` wrote.
 
-    Raises:
-        ArgumentError: the file is missing, damaged, of a later version, another party's, or named
-            as another step's.
+    Raises ArgumentError if the file is missing, damaged, of a later version, another party's, or
+    named as another step's.
     """
     try:
         content = path.read_bytes()

@@ -8,14 +8,7 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.runs.checkpoints import marks
-from extensions.runs.checkpoints.files import (
-    KINDS,
-    MARK,
-    RESULT,
-    Checkpoint,
-    Files,
-    unusable,
-)
+from extensions.runs.checkpoints.files import KINDS, MARK, RESULT, Checkpoint, Files, unusable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +58,7 @@ class Held:
 
 
 def make_new(files: Files) -> None:
-    """The folder is there, and has nothing of an earlier run of the party.
-
-    Raises:
-        ArgumentError: it has; or it, or the user's state folder, cannot be written.
-    """
+    """Makes the folder, which has nothing of an earlier run of the party."""
     marks.marked(files, "")  # a mark that cannot be made is better missed now
     folder = files.folder
     if files.all(*KINDS, MARK, RESULT):
@@ -87,14 +76,9 @@ def make_new(files: Files) -> None:
 def look(files: Files, settings: Mapping[str, Any]) -> Held:
     """Returns what a folder has of the party's run, which can go on.
 
-    Args:
-        files: of the party.
-        settings: of the run.
-
-    Raises:
-        ArgumentError: nothing, or a file that is damaged, of other settings, of another party or
-            of several runs; a run that has opened more than the folder knows of; or one that was
-            finished, of which the folder has neither the words of the release nor the result.
+    Raises ArgumentError if that is nothing, or a file that is damaged, of other settings, of
+    another party or of several runs; if the run has opened more than the folder knows of; or if it
+    was finished, and the folder has neither the words of the release nor the result.
     """
     folder = files.folder
     steps, openings, charged, stored = map(files.read, KINDS)
@@ -134,11 +118,7 @@ def look(files: Files, settings: Mapping[str, Any]) -> Held:
 
 
 def runs_in(folder: Path) -> set[str]:
-    """Returns the names of the runs of which any party has something in a folder.
-
-    Raises:
-        ArgumentError: a file of theirs is damaged.
-    """
+    """Returns the names of the runs of which any party has something in a folder."""
     named = [re.match(r"party-(\d+)[.-]", path.name) for path in folder.glob("party-*")]
     every = [Files(folder, rank) for rank in {int(found[1]) for found in named if found}]
     return {run for files in every for run in _runs_of(files, files.read(*KINDS))}

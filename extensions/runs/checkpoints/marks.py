@@ -16,11 +16,7 @@ OPENED = "opened-on-the-way"
 
 
 def marked(files: Files, run: str) -> str | None:
-    """Returns the release of a run that a party has marked; None if it has marked none.
-
-    Raises:
-        ArgumentError: the state folder cannot be written.
-    """
+    """Returns the release of a run that a party has marked; None if it has marked none."""
     claimed = durable.claimed(FINISHED, f"{run} {files.rank}")
     return noted(files).get(run) if claimed is None else claimed
 
@@ -33,21 +29,13 @@ def noted(files: Files) -> dict[str, str]:
 
 
 def check_unmarked(files: Files, run: str, own: str = "") -> None:
-    """Checks that a party has marked no release of a run, but perhaps this own one.
-
-    Raises:
-        PeaError: it has.
-    """
+    """Raises PeaError if a party has marked a release of a run, but perhaps this own one."""
     if marked(files, run) not in (None, own):
         raise _finished_before()
 
 
 def mark(files: Files, run: str, release: str) -> None:
-    """Marks a release of a run, on disk.
-
-    Raises:
-        PeaError: another one of this run is marked.
-    """
+    """Marks a release of a run, on disk; PeaError if another one is marked."""
     if durable.claim(FINISHED, f"{run} {files.rank}", release) != release:
         raise _finished_before()
     with durable.write(files.path(MARK)) as file:
@@ -55,12 +43,10 @@ def mark(files: Files, run: str, release: str) -> None:
 
 
 def claim_opening(stored: Checkpoint) -> None:
-    """Words of a release on the way are the only ones that a party gives for it.
+    """Makes words of a release on the way the only ones that a party gives for it.
 
-    To be called once all parties have stored theirs, and before they are opened.
-
-    Raises:
-        PeaError: those of another continuation of the run were given.
+    To be called once all parties have stored theirs, and before they are opened. Raises PeaError if
+    those of another continuation of the run were given.
     """
     name = f"{stored.run} {stored.rank} {stored.opening}"
     if durable.claim(OPENED, name, stored.attempt) != stored.attempt:
@@ -76,11 +62,7 @@ def charge_name(number: int) -> str:
 
 
 def is_charged(files: Files, run: str, last: Checkpoint | None) -> bool:
-    """Returns whether a run has opened nothing that these last charges of a party do not cover.
-
-    Raises:
-        ArgumentError: the state folder cannot be written.
-    """
+    """Returns whether a run has opened nothing that these last charges of a party do not cover."""
     following = charge_name(last.charges + 1 if last else 1)
     if durable.claimed(OPENED, f"{run} {files.rank} {following}") is not None:
         return False

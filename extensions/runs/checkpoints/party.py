@@ -127,13 +127,8 @@ class PartyCheckpoints:
 
         It has `outputs` if it is a release that a party has marked: then these are opened, and no
         others. Nothing is written; of a run whose result all parties have, the shares are removed.
-
-        Args:
-            offers: all parties', by rank.
-
-        Raises:
-            ArgumentError: this party's files cannot be used, the parties do not agree, or all have
-                the result; in every party, and before anything is shared.
+        Raises ArgumentError if this party's files cannot be used, the parties do not agree, or all
+        have the result; in every party, and before anything is shared.
         """
         self.check()
         held = self._look()
@@ -159,17 +154,12 @@ class PartyCheckpoints:
         return base
 
     def charge(self, spent: Mapping[str, Any]) -> None:
-        """What the run has spent is on disk; to be called before more of it is opened on the way.
+        """Writes what the run has spent; to be called before more of it is opened on the way.
 
         Whoever resumes the run, from whichever checkpoint, goes on from what was spent last: steps
-        that are lost count if they were made before something was opened.
-
-        Args:
-            spent: of the optimizer's state, what was spent so far and is by what is opened next.
-
-        Raises:
-            ArgumentError: it cannot be written.
-            PeaError: another continuation of the run was charged, or finished, in the meantime.
+        that are lost count if they were made before something was opened. `spent` is of the
+        optimizer's state, with what is opened next. Raises PeaError if another continuation of the
+        run was charged, or finished, in the meantime.
         """
         assert self._agreed is not None
         number = self._charges + 1
@@ -195,16 +185,7 @@ class PartyCheckpoints:
     def store_opening(
         self, name: str, words: Sequence[Integers], source: Mapping[str, Any] | None
     ) -> Checkpoint:
-        """Returns this party's words of a release on the way, which are on disk.
-
-        Args:
-            name: of the release.
-            words: this party's summands.
-            source: as for `write`, after they were computed.
-
-        Raises:
-            ArgumentError: they cannot be written.
-        """
+        """Returns this party's words of a release on the way, which are on disk."""
         outputs = {str(place): word for place, word in enumerate(words)}
         stored = self._write(OPENING, name, source=source, opening=name, outputs=outputs)
         held = self._look()
@@ -229,11 +210,7 @@ class PartyCheckpoints:
         optimizer: Mapping[str, Any],
         source: Mapping[str, Any] | None,
     ) -> None:
-        """This party's shares after so many steps are on disk; all but the last two are removed.
-
-        Raises:
-            ArgumentError: they cannot be written.
-        """
+        """Writes this party's shares after so many steps; all but the last two are removed."""
         self._write(STEP, step, step=step, shares=shares, optimizer=optimizer, source=source)
         self._kept = [*self._kept, self._files.path(STEP, step)][-KEPT:]
         self._files.remove(STEP, kept=self._kept)
@@ -248,15 +225,8 @@ class PartyCheckpoints:
     ) -> str:
         """Returns the name of the release, of which this party's words are on disk.
 
-        Args:
-            shares: of the model.
-            outputs: this party's summands of all that will be opened.
-            optimizer: as for `write`.
-            source: as for `write`.
-
-        Raises:
-            ArgumentError: they cannot be written.
-            PeaError: another release of the run is marked, or another continuation has opened more.
+        These are shares of the model, and this party's summands of all that will be opened. Raises
+        PeaError if another release of the run is marked, or another continuation has opened more.
         """
         assert self._agreed is not None
         held, run = self._look(), self._agreed.run
@@ -272,15 +242,13 @@ class PartyCheckpoints:
         return last.release
 
     def mark(self) -> None:
-        """The stored release is the only one that this party opens; its checkpoints are gone.
+        """Makes the stored release the only one that this party opens; its checkpoints are removed.
 
         To be called once all parties have stored it, and before anything is opened. No opening is
         complete without every party's words, which a party gives after its own mark. A program that
         has several parties marks one after another: of two of its copies the one that is first at
-        the first party finishes the run.
-
-        Raises:
-            PeaError: another release of this run was marked in the meantime.
+        the first party finishes the run. Raises PeaError if another release was marked in the
+        meantime.
         """
         assert self._look().release is not None
         marks.mark(self._files, *self.released)
@@ -293,11 +261,7 @@ class PartyCheckpoints:
         return ("", "") if stored is None else (stored.run, stored.release)
 
     def write_result(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
-        """What came of the run, as JSON, and what was opened, are on disk beside the checkpoints.
-
-        Raises:
-            ArgumentError: they cannot be written.
-        """
+        """Writes what came of the run, as JSON, and what was opened, beside the checkpoints."""
         try:
             if opened:
                 write_private(self._files.path(OPENED), **opened)
@@ -308,7 +272,7 @@ class PartyCheckpoints:
             raise unusable(str(self._files.folder), "a folder to write", advice) from error
 
     def complete(self) -> None:
-        """This party's shares are gone; to be called once all parties have the result."""
+        """Removes this party's shares; to be called once all parties have the result."""
         self._files.remove(OPENING, RELEASE)
 
     def _write(self, kind: str, name: object = "", **fields: Any) -> Checkpoint:

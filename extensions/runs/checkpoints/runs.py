@@ -15,10 +15,7 @@ def run_settings(
 ) -> dict[str, Any]:
     """Returns the arguments of `PartyCheckpoints` that say which run it is.
 
-    Args:
-        manifest: what is kept of the run's.
-        steps: of the run.
-        facts: sizes of the records that this process reads, of each party whose they are.
+    The manifest is what is kept of it; facts are sizes of the records of each party here.
     """
     sizes = {
         "columns" if name == "features" else name: size
@@ -35,17 +32,7 @@ def run_settings(
 def check_files(
     options: CheckpointOptions, manifest: Mapping[str, Any], steps: int, files: Sequence[Path]
 ) -> None:
-    """Checks that a run on this machine can begin or go on: told once, before it is started.
-
-    Args:
-        options: what the user asks for.
-        manifest: what is kept of the run's.
-        steps: of the run.
-        files: each party's records.
-
-    Raises:
-        ArgumentError: of `PartyCheckpoints.settle`.
-    """
+    """Checks that a run on this machine can begin or go on: told once, before it is started."""
     facts = [read_party_file(path).public.facts(rank) for rank, path in enumerate(files)]
     parties = [
         PartyCheckpoints(options, rank, **run_settings(manifest, steps, [own]))

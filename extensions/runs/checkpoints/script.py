@@ -14,13 +14,7 @@ Words = Sequence[Mapping[str, Integers]]
 
 
 class ScriptCheckpoints:
-    """What a run needs to be interrupted, continued, and released once.
-
-    Args:
-        parties: of the program.
-        exchange: how they hear of the others.
-        frac_bits: of what is opened.
-    """
+    """What a run needs to be interrupted, continued, and released once."""
 
     def __init__(
         self, parties: Sequence[PartyCheckpoints], exchange: Exchange, frac_bits: int
@@ -32,11 +26,8 @@ class ScriptCheckpoints:
         """Returns the number of steps made, and the model is that after them; None for a new run.
 
         It is None, too, for a run that was interrupted before its first checkpoint, after something
-        was opened: the run begins anew, and its ledgers go on.
-
-        Raises:
-            ArgumentError: nothing to resume, or what does not fit, in every party and before
-                anything is shared.
+        was opened: the run begins anew, and its ledgers go on. What does not fit is refused in
+        every party and before anything is shared.
         """
         bases = self._all.settle()
         state = {**(bases[0].optimizer if bases else {}), **self._all.parties[0].spent}
@@ -44,7 +35,7 @@ class ScriptCheckpoints:
         return bases[0].step if bases else None
 
     def after(self, step: int) -> None:
-        """Each party's shares after so many steps are on disk, if a checkpoint is due."""
+        """Writes each party's shares after so many steps, if a checkpoint is due."""
         self._all.write(step, self._shares, self._state)
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:

@@ -33,8 +33,7 @@ T = TypeVar("T")
 def at_once(call: Callable[..., T], first: Sequence[Any], *further: Sequence[Any]) -> list[T]:
     """Returns what a call gives for each row of these columns; all are made at the same time.
 
-    Raises:
-        Exception: of the first that fails, once all have ended.
+    The first failure is raised once all have ended.
     """
     rows = [*zip(first, *further, strict=True)]
     if len(rows) == 1:
@@ -52,18 +51,9 @@ def alone(own: Sequence[Words]) -> Sequence[Words]:
 class AllCheckpoints:
     """The checkpoints of all parties of this program, which no other program is ahead of.
 
-    Args:
-        parties: of this program.
-        exchange: how they hear of the others.
-        source: returns what noise is drawn from; where that is seeded, it goes on from where it
-            stood.
-
-    Attributes:
-        parties: likewise.
-        outputs: each party's words of the release that is stored; empty without one.
-
-    Cost:
-        Two rounds to settle, and one each to open, store and complete.
+    `exchange` is how they hear of the others, and `source` returns what noise is drawn from: a
+    seeded one goes on from where it stood. `outputs` has each party's words of the release that is
+    stored. Two rounds to settle, and one each to open, store and complete.
     """
 
     def __init__(
@@ -88,8 +78,7 @@ class AllCheckpoints:
     def settle(self) -> list[Checkpoint]:
         """Returns what each party resumes from; nothing for a new run.
 
-        Raises:
-            ArgumentError: of `PartyCheckpoints.settle`; what is wrong at a party comes first.
+        See `PartyCheckpoints.settle`: what is wrong at a party comes first.
         """
         own = [party.offer().to_bytes() for party in self.parties]
         offers = [Offer.from_bytes(each) for each in exchange_bytes(self._exchange, own)]
@@ -114,7 +103,7 @@ class AllCheckpoints:
     def write(
         self, step: int, shares: Callable[[], Sequence[Named]], optimizer: Callable[[], Any]
     ) -> None:
-        """Each party's shares after so many steps are on disk, if a checkpoint is due."""
+        """Writes each party's shares after so many steps, if a checkpoint is due."""
         if self.parties[0].is_due(step):
             beside: dict[str, Any] = {"optimizer": optimizer(), "source": self._stands()}
 
@@ -124,10 +113,10 @@ class AllCheckpoints:
             at_once(write, self.parties, shares())
 
     def open(self, name: str, words: Sequence[Sequence[Integers]]) -> None:
-        """All parties have stored their words of a release on the way, and open no others.
+        """Stores all parties' words of a release on the way; they open no others.
 
-        Raises:
-            PeaError: a party could not, in every party; or another continuation has opened its own.
+        Raises PeaError if a party could not, in every party; or another continuation has opened its
+        own.
         """
         with self._agreed(STORED):
             stored = [
@@ -140,15 +129,9 @@ class AllCheckpoints:
     def store(
         self, shares: Sequence[Named], outputs: Sequence[Named], optimizer: Mapping[str, Any]
     ) -> None:
-        """All parties have stored their words of one and the same release.
+        """Stores all parties' words of one and the same release.
 
-        Args:
-            shares: each party's of the model.
-            outputs: its summands of what will be opened.
-            optimizer: its ledger and counts.
-
-        Raises:
-            PeaError: a party could not; in every party, and nothing is opened.
+        Raises PeaError if a party could not; in every party, and nothing is opened.
         """
         beside: dict[str, Any] = {"optimizer": optimizer, "source": self._stands()}
 
@@ -160,14 +143,9 @@ class AllCheckpoints:
         self.outputs = outputs
 
     def complete(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
-        """All parties have the result on disk, and none has its words of the release any more.
+        """Writes the result at all parties; then none has its words of the release any more.
 
-        Args:
-            report: as JSON.
-            opened: what was opened.
-
-        Raises:
-            PeaError: a party could not write it; in every party, and all keep their words.
+        Raises PeaError if a party could not write it; in every party, and all keep their words.
         """
         with self._agreed(WRITTEN):
             at_once(lambda party: party.write_result(report, opened), self.parties)

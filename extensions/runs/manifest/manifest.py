@@ -26,37 +26,20 @@ _OF_TABLES = ("column ", "class ", "schema ")
 
 
 def manifest_of(
-    config: TrainConfig,
-    options: RunOptions,
-    own: Public,
-    software: Sequence[str] = (),
+    config: TrainConfig, options: RunOptions, own: Public, software: Sequence[str] = ()
 ) -> Statement:
-    """Returns what a party states.
+    """Returns what a party states: of its records the recipe and the number of columns.
 
-    Args:
-        config: resolved settings.
-        options: of this party.
-        own: what is public of a party's records, of which the recipe and the number of columns are
-            stated.
-        software: distributions that the host is made of.
+    `software` are distributions that the host is made of.
     """
     return Statement(
-        run={
-            **settings_of(config, software),
-            **listed(own.recipe),
-            "columns": own.features,
-        },
+        run={**settings_of(config, software), **listed(own.recipe), "columns": own.features},
         start=stated(options),
     )
 
 
 def settings_of(config: TrainConfig, software: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns what is stated of a run whatever its records are: settings, and versions.
-
-    Args:
-        config: resolved settings.
-        software: distributions that the host is made of.
-    """
+    """Returns what is stated of a run whatever its records are: settings, and versions."""
     return {**stated(config), **versions(software)}
 
 
@@ -71,11 +54,7 @@ def of_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def versions(software: Sequence[str]) -> dict[str, str | int]:
-    """Returns the versions of our software and protocol, and of what they are built on.
-
-    Args:
-        software: further distributions.
-    """
+    """Returns the versions of our software and protocol, and of what they are built on."""
     found: dict[str, str | int] = {
         "protocol": PROTOCOL,
         "version of pea-mpl": extensions.__version__,
@@ -91,11 +70,8 @@ def versions(software: Sequence[str]) -> dict[str, str | int]:
 def differences(then: Any, config: TrainConfig) -> Iterator[str]:
     """Yields what differs from a run that is repeated though no option says it.
 
-    Data, software, and settings that were chosen: by the same rule, of what is public now.
-
-    Args:
-        then: the manifest of that run, as its report has it; None without one.
-        config: of this one.
+    Data, software, and settings that were chosen: by the same rule, of what is public now. `then`
+    is the manifest in that run's report.
     """
     before = then.get("run") if isinstance(then, dict) else None
     if not isinstance(before, dict):

@@ -15,13 +15,8 @@ BY_RULE = " by rule"
 def stated(settings: Any) -> dict[str, Value]:
     """Returns all that parties must have in common of a dataclass.
 
-    Args:
-        settings: an instance; fields that are dataclasses themselves, or mappings, are stated part
-            by part.
-
-    Raises:
-        TypeError: a field that is neither a value of JSON nor listed in
-            `extensions.runs.manifest.own`.
+    Fields that are dataclasses themselves, or mappings, are stated part by part. Raises TypeError
+    for a field that is neither a value of JSON nor listed in `extensions.runs.manifest.own`.
     """
     found: dict[str, Value] = {}
     hints = get_type_hints(type(settings), include_extras=True)
@@ -55,10 +50,8 @@ def listed(facts: Mapping[str, Any]) -> dict[str, Value]:
 def spread(name: str, value: Any) -> dict[str, Value]:
     """Returns a value under its name, and of a list or mapping each part under a name of its own.
 
-    A list's parts are numbered from 1: ``column 1``.
-
-    Raises:
-        TypeError: a value that JSON does not have.
+    A list's parts are numbered from 1: ``column 1``. Raises TypeError for a value that JSON has
+    not.
     """
     if value is None or isinstance(value, str | int | float):
         return {name: value}

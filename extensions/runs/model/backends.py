@@ -50,12 +50,7 @@ class ModelBackend(Protocol):
 
 
 def find_model_backend(name: str) -> ModelBackend:
-    """Returns the backend of that name.
-
-    Raises:
-        ArgumentError: none is installed, or it only trains.
-        MissingExtraError: its host is not installed; the message has the pip command.
-    """
+    """Returns the backend of that name, which must compute with shares."""
     backend = find(name)
     if not hasattr(backend, "use"):
         allowed = "one that computes with shares, such as 'crypten'"

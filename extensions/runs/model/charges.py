@@ -20,12 +20,10 @@ LATER = f"{MODEL}, after the run"
 
 
 class Charge(Reservations):
-    """What is noted before anything is opened.
+    """What is noted before anything is opened: entries of runs that cost something of their own.
 
-    Args:
-        entries: of runs that cost something of their own.
-        openings: ledgers that have counted the model's training, and the run's entry in each.
-        marks: name and value of what is marked as opened in the user's state folder.
+    Openings are ledgers that have counted the model's training, and the run's entry in each. Marks
+    are name and value of what is marked as opened in the user's state folder.
     """
 
     def __init__(
@@ -38,11 +36,9 @@ class Charge(Reservations):
         self._openings, self._marks = openings, marks
 
     def spend(self) -> None:
-        """All is noted, on disk: what is opened next stays opened.
+        """Notes all on disk: what is opened next stays opened.
 
-        Raises:
-            ArgumentError: a ledger or the state folder cannot be written; or another model of the
-                same run was opened in the meantime.
+        Raises ArgumentError if another model of the same run was opened in the meantime.
         """
         for name, value in self._marks:
             if durable.claim(OPENED, name, value) != value:
@@ -55,10 +51,7 @@ class Charge(Reservations):
 def charge_of_count(host: Host, config: TrainConfig, ledgers: Sequence[Path | None]) -> Charge:
     """Returns what a count of correct predictions costs the records on which it is made.
 
-    Args:
-        host: of the count.
-        config: of the run that trained the model, with what is opened now.
-        ledgers: of each rank that has records, or None.
+    The config is of the run that trained the model, with what is opened now.
     """
     ledger = Ledger()
     account_for_count(ledger, host, config)
@@ -70,24 +63,13 @@ def charge_of_count(host: Host, config: TrainConfig, ledgers: Sequence[Path | No
 
 
 def charge_of_opening(
-    host: Host,
-    config: TrainConfig,
-    shares: Sequence[SharedModel],
-    ledgers: Sequence[Path | None],
+    host: Host, config: TrainConfig, shares: Sequence[SharedModel], ledgers: Sequence[Path | None]
 ) -> Charge:
     """Returns what opening a model costs the records on which it was trained.
 
     Nothing more where the ledger has the run, which was charged as if the model were opened; else
-    all that the run cost.
-
-    Args:
-        host: of the opening.
-        config: of the run that trained the model.
-        shares: of the holders of this program.
-        ledgers: of each of them, or None.
-
-    Raises:
-        ArgumentError: another release of the run, or another model of it, was opened before.
+    all that the run cost. Raises ArgumentError if another release of the run, or another model of
+    it, was opened before.
     """
     marks, openings, entries = [], [], []
     for rank, shared, path in zip(host.holders, shares, ledgers, strict=True):

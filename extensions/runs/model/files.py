@@ -30,13 +30,7 @@ SHARED = "save"
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedModel:
-    """A model in the clear.
-
-    Attributes:
-        header: what is known of it.
-        parameters: weight (outputs, inputs) and bias (outputs,) of each layer.
-        whitening: of its features, or None.
-    """
+    """A model in the clear, with weight (outputs, inputs) and bias (outputs,) of each layer."""
 
     header: Header
     parameters: Sequence[tuple[Reals, Reals]]
@@ -64,12 +58,7 @@ def write_opened(path: Path, model: OpenedModel) -> Path:
 
 
 def read_opened(path: Path) -> OpenedModel:
-    """Returns a model that was written in the clear.
-
-    Raises:
-        ArgumentError: no such file; one without a header, of shares, or with other weights than
-            the header says.
-    """
+    """Returns a model that was written in the clear."""
     file = ModelFile("model", path)
     if SHARED in file.arrays:
         advice = "`pea train` with {evaluate=opened} and {save} writes model.npz."
@@ -81,28 +70,13 @@ def read_opened(path: Path) -> OpenedModel:
 
 
 def check_there(argument: str, path: Path) -> None:
-    """Checks that there is such a file.
-
-    Raises:
-        ArgumentError: there is not.
-    """
+    """Checks that there is such a file."""
     if not path.is_file():
         raise _unusable(argument, str(path), "an existing .npz file of `pea train`")
 
 
 class ModelFile:
-    """A file's arrays, which may be a model's, or a share of one.
-
-    Args:
-        argument: what the file is called in an error.
-        path: of the file.
-
-    Attributes:
-        arrays: by their names.
-
-    Raises:
-        ArgumentError: no such file, or one that is damaged.
-    """
+    """A file's arrays by their names, which may be a model's, or a share of one."""
 
     def __init__(self, argument: str, path: Path) -> None:
         check_there(argument, path)
@@ -117,11 +91,7 @@ class ModelFile:
         return _unusable(self._argument, f"{self._path}{found}", rule, hint)
 
     def header(self) -> Header:
-        """Returns the header.
-
-        Raises:
-            ArgumentError: there is none, or it cannot be read.
-        """
+        """Returns the header."""
         if HEADER not in self.arrays:
             advice = "Files of earlier versions do not say what their models take: train again."
             raise self.unusable("a file of `pea train`", advice, found=", which has no header")
@@ -132,11 +102,7 @@ class ModelFile:
             raise
 
     def parameters(self, network: Network) -> list[npt.NDArray[Any]]:
-        """Returns each weight and bias of a network in turn.
-
-        Raises:
-            ArgumentError: they are of other shapes.
-        """
+        """Returns each weight and bias of a network in turn."""
         wanted = [shape for weight in network.parameter_shapes for shape in (weight, weight[:1])]
         names = named([None] * len(wanted))
         parts = [self.arrays[name] for name in names if name in self.arrays]
@@ -147,22 +113,14 @@ class ModelFile:
         return parts
 
     def reals(self, network: Network) -> list[Reals]:
-        """Returns each weight and bias of a network in turn, in the clear.
-
-        Raises:
-            ArgumentError: they are of other shapes, or not finite real numbers.
-        """
+        """Returns each weight and bias of a network in turn, in the clear."""
         parts = self.parameters(network)
         if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
             raise self.unusable("a file of finite real numbers")
         return parts
 
     def whitening(self, header: Header) -> Whitening | None:
-        """Returns the whitening; None where features are taken as they are.
-
-        Raises:
-            ArgumentError: it is not what the header says.
-        """
+        """Returns the whitening; None where features are taken as they are."""
         try:
             return whitening_of(header, [self.arrays[n] for n in WHITENING if n in self.arrays])
         except ArgumentError as error:
@@ -172,12 +130,7 @@ class ModelFile:
 def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Whitening | None:
     """Returns the whitening of a model's features; None where they are taken as they are.
 
-    Args:
-        header: of the model.
-        parts: what was opened of it, or None.
-
-    Raises:
-        ArgumentError: it is not what the header says.
+    What was opened of it must be what the header says.
     """
     if header.whitening is None:
         return None

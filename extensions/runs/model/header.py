@@ -73,11 +73,7 @@ class Header:
 
     @property
     def config(self) -> TrainConfig:
-        """Settings of the run that trained it.
-
-        Raises:
-            ArgumentError: they are none, or none of this version.
-        """
+        """Settings of the run that trained it; ArgumentError if they are none of this version."""
         try:
             return TrainConfig(**self.run, facts=self.facts)
         except (AttributeError, TypeError, ValueError) as error:
@@ -150,11 +146,7 @@ class Header:
 
     @classmethod
     def of_json(cls, text: str) -> "Header":
-        """Returns the header of which `to_json` returned this.
-
-        Raises:
-            ArgumentError: it is none, or one of another format.
-        """
+        """Returns the header of which `to_json` returned this."""
         try:
             said = json.loads(text)
             if said["format"] != FORMAT:
@@ -210,15 +202,7 @@ def header_of(
     features: int,
     whitening: Whitening | None = None,
 ) -> Header:
-    """Returns the header of a run's model.
-
-    Args:
-        config: resolved settings.
-        report: of the run.
-        recipe: of its records.
-        features: number of a record's features.
-        whitening: of them, or None.
-    """
+    """Returns the header of a run's model, whose records have so many features."""
     spec = config.spec(features, whole=True)
     settings = config.to_dict()
     return Header(

@@ -29,9 +29,6 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
 
     Activations are capped as they were in training. A secure computation of the same is within
     2^-frac_bits for each rounding of it; tests hold it within 1e-3.
-
-    Raises:
-        ArgumentError: features of another number than the model takes.
     """
     check_width(model.header, features)
     header = model.header
@@ -65,11 +62,7 @@ def _by_stages(model: OpenedModel, features: Reals) -> Reals:
 
 
 def check_width(header: Header, features: Reals) -> None:
-    """Checks that records have as many features as a model takes.
-
-    Raises:
-        ArgumentError: they have not.
-    """
+    """Checks that records have as many features as a model takes."""
     if features.shape[1] != header.spec.widths[0]:
         raise ArgumentError(
             "records",
@@ -109,15 +102,10 @@ def write_predictions(
 ) -> Path:
     """Writes a CSV file, readable by its owner only: a row a record, in their order.
 
-    Its columns are those of `ids`; ``record``, counted from 1; ``prediction``, the name of the
-    class of the largest logit; and for each class its ``probability`` and its ``logit``. Where a
-    number is learnt, just ids, record and prediction, in the target's unit.
-
-    Args:
-        header: of the model.
-        logits: of each record, (records, outputs).
-        path: of the file.
-        ids: what its owner knows each record by, under the name of the column.
+    Its columns are those of `ids`, by which its owner knows each record; ``record``, counted from
+    1; ``prediction``, the name of the class of the largest logit; and for each class its
+    ``probability`` and its ``logit``. Where a number is learnt, just ids, record and prediction, in
+    the target's unit.
     """
     columns: list[tuple[str, Iterable[object]]] = [*ids.items()]
     columns.append(("record", range(1, len(logits) + 1)))

@@ -25,13 +25,7 @@ from extensions.runs.options import Meeting
 
 @dataclass(frozen=True, kw_only=True)
 class OwnRows:
-    """What one party brings beside its share.
-
-    Attributes:
-        x: features of its records; None without any.
-        y: their labels.
-        ledger: of its records, or None.
-    """
+    """What one party brings beside its share: features and labels of records, and their ledger."""
 
     x: Reals | None = None
     y: Labels | None = None
@@ -54,14 +48,7 @@ class Holders:
     records: Path | None = None
 
     def files(self, party: "Party") -> dict[int, Path]:
-        """Returns the files of records by the ranks of their owners.
-
-        Args:
-            party: of these shares.
-
-        Raises:
-            ArgumentError: those of the other way to compute.
-        """
+        """Returns the files of records by the ranks of their owners."""
         if party.meeting is None:
             check_left_out("with a folder of shares", records=self.records)
             return by_rank(self.own, len(party.paths))
@@ -92,11 +79,7 @@ class Query:
     known_by: Annotated[str | None, Option(name="id")] = None
 
     def check(self) -> None:
-        """Checks that there is one model, and records if there is an answer.
-
-        Raises:
-            ArgumentError: there is not, or the model's file is not there.
-        """
+        """Checks that there is one model, and records if there is an answer."""
         if (self.model is None) == (self.shares is None):
             given = (_text(self.model), _text(self.shares))
             raise ArgumentError("model, shares", given, "{model} or {shares}", code="either")
@@ -135,20 +118,8 @@ class Counting:
 class Party:
     """All parties on this machine, or one that meets the others.
 
-    Args:
-        shares: folder of all shares, or one party's file.
-        meeting: of that one party.
-        computing: how they compute.
-
-    Attributes:
-        meeting: as given.
-        paths: of the shares that are here, by rank or this party's.
-        header: of the model.
-        whitening: of its features, or None.
-
-    Raises:
-        ArgumentError: shares that are none, differ or are another party's, a meeting where all are
-            here or none where one is, a rank that no share has, or a backend that only trains.
+    Shares are in a folder, or one party's file. `paths` are those that are here, by rank or this
+    party's. A meeting is needed for one party, and refused for all.
     """
 
     def __init__(self, shares: Path, meeting: Meeting | None, computing: Computing) -> None:
@@ -170,8 +141,7 @@ class Party:
     def strangers(self, ledgers: Mapping[int, Path]) -> Iterator[str]:
         """Yields, of each ledger that lacks the run of the shares, what that means.
 
-        Args:
-            ledgers: by rank; with one share that of this party, whatever its rank.
+        Ledgers are by rank; with one share that of this party, whatever its rank.
         """
         for rank, ledger in ledgers.items():
             path = self.paths[0 if self.meeting is not None else rank]
@@ -184,12 +154,8 @@ class Party:
     def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
         """Returns what each party gets, or this one alone.
 
-        Args:
-            request: the same at all parties.
-            own: what parties bring, by rank; with one share that of this party, whatever its rank.
-
-        Raises:
-            ArgumentError: of `settings_of`; records of no party, or what the backend refuses.
+        The request is the same at all parties. What they bring is by rank; with one share that of
+        this party, whatever its rank.
         """
         settings_of(self.header, request)  # before any process starts
         if self.meeting is None:
@@ -211,25 +177,9 @@ class Party:
 
 
 def held_out_of(
-    header: Header,
-    path: Path,
-    columns: Columns,
-    given: GivenFeatures,
-    ledger: Path | None = None,
+    header: Header, path: Path, columns: Columns, given: GivenFeatures, ledger: Path | None = None
 ) -> OwnRows:
-    """Returns the held-out records of a file as the training of the model saw them.
-
-    Args:
-        header: of the model.
-        path: of the file.
-        columns: of a table without a schema.
-        given: how their features are extracted here.
-        ledger: of the records, or None.
-
-    Raises:
-        ArgumentError: other records than the model takes, none that are held out, or of
-            `as_in_training`.
-    """
+    """Returns the held-out records of a file as the training of the model saw them."""
     columns.check(tables=is_table(path), schema=header.schema is not None)
     names = header.classes if "class 0" in header.facts else None
     (own,) = load_own(

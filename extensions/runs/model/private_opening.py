@@ -16,12 +16,7 @@ Function = Callable[[Parameters, Share], Share]
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of each party, of which the numbers are public.
-
-    Attributes:
-        own: (rows, columns) of each rank of the host, ring integers.
-        sizes: number of rows of each party.
-    """
+    """Rows (rows, columns) of each rank of the host; their numbers of all parties are public."""
 
     own: Sequence[Integers]
     sizes: Sequence[int]
@@ -30,17 +25,9 @@ class Rows:
 def open_to_owners(
     host: Host, model: Parameters, rows: Rows, function: Function, columns: int
 ) -> list[Integers]:
-    """Returns, to each owner alone, what a function says of its rows.
+    """Returns, to each owner alone, what a function says of its rows: integers (rows, columns).
 
-    Args:
-        host: that has the model.
-        model: shares.
-        rows: of all parties.
-        function: from the model and shares of all rows, (rows, features), to (rows, columns).
-        columns: of what it returns.
-
-    Returns:
-        Of each rank of the host the ring integers of its rows, (rows, columns).
+    The function takes the model and shares of all rows, (rows, features).
 
     Guarantees:
         Whoever sees all that is opened sees uniform words and nothing else: each result is opened

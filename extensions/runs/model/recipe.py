@@ -34,18 +34,9 @@ class GivenFeatures:
 def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
     """Returns the extraction of the training; another version of what it is built on is told.
 
-    Args:
-        header: of the model.
-        given: by the user.
-
     Guarantees:
         No function is imported, and no file opened, that a header names: the user names it too.
         None is called whose digest is not the header's.
-
-    Raises:
-        ArgumentError: the user has not named it; or an extractor that differs from that of the
-            training in more than the version of what it is built on.
-        MissingExtraError: what the extractor needs is not installed.
     """
     theirs = header.features
     if given.features is None and (names_function(theirs) or names_file(theirs)):

@@ -12,13 +12,7 @@ from extensions.owners.data import write_private
 from extensions.protocols.host import named
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Integers
-from extensions.runs.model.files import (
-    HEADER,
-    SHARED,
-    ModelFile,
-    header_array,
-    whitening_arrays,
-)
+from extensions.runs.model.files import HEADER, SHARED, ModelFile, header_array, whitening_arrays
 from extensions.runs.model.header import Header
 
 RANK = "rank"
@@ -76,12 +70,7 @@ def write_shares(path: Path, shared: SharedModel) -> Path:
 
 
 def read_shares(path: Path) -> SharedModel:
-    """Returns the share in a file.
-
-    Raises:
-        ArgumentError: no such file; one without a header, of an opened model, with other arrays
-            than the header says, or of no party of its save.
-    """
+    """Returns the share in a file."""
     file = ModelFile("shares", path)
     arrays = file.arrays
     if SHARED not in arrays or RANK not in arrays:
@@ -106,11 +95,7 @@ def read_shares(path: Path) -> SharedModel:
 
 
 def read_own(path: Path, rank: int) -> SharedModel:
-    """Returns the share in a file of a party.
-
-    Raises:
-        ArgumentError: it is another party's, or of `read_shares`.
-    """
+    """Returns the share in a file of a party; ArgumentError if it is another party's."""
     found = read_shares(path)
     if found.rank != rank:
         allowed = f"the share of party {rank}"
@@ -121,11 +106,7 @@ def read_own(path: Path, rank: int) -> SharedModel:
 
 
 def paths_in(folder: Path) -> list[Path]:
-    """Returns the files of all parties in a folder, by rank.
-
-    Raises:
-        ArgumentError: one is missing or another party's, or they are of several saves.
-    """
+    """Returns the files of all parties in a folder, by rank, all of one save."""
     first = read_own(path_of(folder, 0), 0)
     paths = [path_of(folder, rank) for rank in range(len(first.save))]
     for rank, path in enumerate(paths[1:], start=1):

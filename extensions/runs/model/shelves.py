@@ -16,12 +16,7 @@ class Shelves(Protocol):
     def checkpoints(
         self, options: CheckpointOptions, settings: Mapping[str, Any]
     ) -> Sequence[PartyCheckpoints]:
-        """Returns each holder's checkpoints.
-
-        Args:
-            options: what the user asks for.
-            settings: further arguments of `PartyCheckpoints`.
-        """
+        """Returns each holder's checkpoints, given further arguments of `PartyCheckpoints`."""
         ...
 
     def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
@@ -29,21 +24,15 @@ class Shelves(Protocol):
         ...
 
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
-        """Each holder's share of a model is in its ``party-R.npz``, readable by its owner only."""
+        """Writes each holder's share of a model in its ``party-R.npz``, for its owner only."""
         ...
 
 
 def check_free(folder: Path, checkpoints: CheckpointOptions | None) -> None:
     """Checks that a folder has no model that one saved there would replace, or be mixed with.
 
-    What a model cost is spent: it may be the only copy.
-
-    Args:
-        folder: for a model, whole or in shares.
-        checkpoints: of its run; one that is resumed may have written its own shares before.
-
-    Raises:
-        ArgumentError: it has a model, or a ``party-R.npz`` that is no share of the resumed run.
+    What a model cost is spent: it may be the only copy. A run that is resumed may have written its
+    own shares there before.
     """
     shares = sorted(path for path in folder.glob("party-*.npz") if path.stem[6:].isdecimal())
     resumed = checkpoints is not None and checkpoints.resume
@@ -65,11 +54,7 @@ def _run_of(path: Path) -> str | None:
 
 
 class Here:
-    """Files of this program.
-
-    Args:
-        holders: whose shares it has.
-    """
+    """Files of this program, which has the holders' shares."""
 
     def __init__(self, holders: Sequence[int]) -> None:
         self._holders = holders

@@ -22,14 +22,7 @@ _MINUTE, _HOUR = 60, 3600
 
 
 class Ahead:
-    """Shows a run's events, and says how long it will be.
-
-    Args:
-        config: resolved settings.
-        show: shows each step.
-        tell: prints what is expected.
-        clock: returns the seconds since the command began.
-    """
+    """Shows a run's events, and tells how long it will be, from when the command began."""
 
     def __init__(
         self,
@@ -74,13 +67,7 @@ class Ahead:
 
 
 def line_of(run: Mapping[str, Any], seconds: float, epsilon: str) -> str:
-    """Returns what is said of a run.
-
-    Args:
-        run: what it takes (`extensions.runs.config.seconds.Run`).
-        seconds: of all of it.
-        epsilon: of its model.
-    """
+    """Returns what is said of a run, all of which takes so many seconds, and of its epsilon."""
     parts = [duration(seconds)]
     if run["bytes"] is not None:
         parts.append(f"{size(run['bytes'])} a party")
@@ -113,11 +100,7 @@ def size(count: float) -> str:
 
 
 def epsilon_of(config: TrainConfig) -> str:
-    """Returns what a line says of a run's epsilon.
-
-    Args:
-        config: resolved settings.
-    """
+    """Returns what a line says of a run's epsilon."""
     if not config.private or config.delta is None:
         return "not private"
     if config.epsilon is not None:

@@ -27,16 +27,11 @@ _FIRST = ("lr", "steps", "sample_rate", "max_grad_norm")
 
 
 def answer(report: Mapping[str, Any], written: Sequence[str] = ()) -> list[str]:
-    """Returns the lines.
+    """Returns the lines of a report, or as much of it as there is, and of what lies where.
 
-    Args:
-        report: of `pea train`, `pea party` or `pea evaluate`, or as much of it as there is.
-        written: what lies where.
-
-    Returns:
-        What the model was found to be worth; what that cost a record, or a person; records, time
-        and traffic; settings that followed from a rule; what is left below caps; what was opened,
-        and written. Each within `WIDTH`, but for a path or name that is longer.
+    What the model was found to be worth; what that cost a record, or a person; records, time and
+    traffic; settings that followed from a rule; what is left below caps; what was opened, and
+    written. Each within `WIDTH`, but for a path or name that is longer.
     """
     said = [
         *_measures(report),
@@ -69,9 +64,8 @@ def number(value: float) -> str:
 def left_of(budgets: Sequence[Mapping[str, Any]]) -> str:
     """Returns how much of caps is left, and why that is not what epsilon leaves; "" without caps.
 
-    Args:
-        budgets: of each the cap's `epsilon` and `delta`, what is `counted` of it and `left`, and
-            the `ledger`, if there may be several.
+    Each has `epsilon` and `delta`, what is `counted` of it and `left`, and the `ledger`, if there
+    may be several.
     """
     shown = [
         (f"{number(one['left'])} = cap " if one["left"] else "0, cap ")

@@ -20,12 +20,7 @@ def _delta_of(account: Account) -> float:
 
 
 def summary(account: Account, delta: float | None = None) -> dict[str, Any]:
-    """Returns what a ledger says, as JSON has it.
-
-    Args:
-        account: of the data set.
-        delta: at which it is added up; by default the cap's, or that of the runs.
-    """
+    """Returns what a ledger says, as JSON has it, at the cap's delta or that of the runs."""
     delta, cap = delta or _delta_of(account), account.cap
     return {
         "runs": [_run(entry, delta) for entry in account.entries],
@@ -58,11 +53,7 @@ def _run(entry: Entry, delta: float) -> dict[str, Any]:
 
 
 def told(shown: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what `pea budget` says beside the runs.
-
-    Args:
-        shown: a `summary`.
-    """
+    """Yields what `pea budget` says beside the runs of a `summary`."""
     cap, delta, unit = shown["cap"], shown["delta"], shown["unit"]
     yield (
         f"epsilon {number(shown['epsilon'])} at delta = {delta:g}, all runs together; one {unit} "

@@ -13,14 +13,10 @@ Write = Callable[[Path, OpenedModel], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One format.
+    """One format: how its files' names end, and where they have the header.
 
-    Attributes:
-        suffix: with which its files' names end.
-        writer: returns what writes a model to a path, once its framework is imported.
-        package: what must be installed for it, or None.
-        extra: that installs it.
-        header: where a file has the header.
+    `writer` returns what writes a model to a path, once its framework is imported: the package,
+    which an extra installs.
     """
 
     suffix: str
@@ -75,13 +71,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def export(model: OpenedModel, to: str, path: Path) -> Path:
-    """Writes a model in the format of that name, readable by its owner only.
-
-    Raises:
-        ArgumentError: an unknown format, one that has no convolutions yet, or a path with another
-            suffix than its files have.
-        MissingExtraError: what the format needs is not installed.
-    """
+    """Writes a model in the format of that name, readable by its owner only."""
     one_of(FORMATS).check("to", to)
     chosen = FORMATS[to]
     if model.header.spec.kind and to != "npz":
