@@ -1,6 +1,7 @@
-"""The losses of training, of which only the gradient at the logits is computed."""
+"""The losses of training: gradients at the logits, and what a record of each class counts."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from extensions.network.activations import (
@@ -18,6 +19,9 @@ Loss = Literal["sigmoid", "hard-sigmoid", "softmax", "squared", "least-squares"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 SQUARED: tuple[Loss, ...] = ("squared", "least-squares")
 """Those of numbers, where a logit is a prediction but for a constant."""
+
+WEIGHT_BITS = 8
+"""Fractional bits of weights."""
 
 
 def residual(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
@@ -96,3 +100,22 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
         return math.sqrt(outputs + 0.25)
     cut = OUTPUT_SLACK * math.sqrt(outputs)
     return cut + logits_norm if loss == "least-squares" else cut
+
+
+def row_weights(ring: Ring, targets: Share, weights: Sequence[float]) -> Share:
+    """Returns shares of the weight of each row's class, `WEIGHT_BITS` fractional bits, (rows,).
+
+    Args:
+        targets: shares of one-hot rows (rows, classes), f fractional bits; zero in padding.
+        weights: of the classes, in (0, 1], rounded down, but never to 0.
+
+    Guarantees:
+        Exact; 1 at most, and 0 in padding rows.
+
+    Cost:
+        The rounds of one truncation.
+    """
+    scaled = [max(1, math.floor(weight * (1 << WEIGHT_BITS))) for weight in weights]
+    (total,) = ring.linear(targets.T, [scaled])
+    (exact,) = ring.truncate([(total, ring.frac_bits)])
+    return exact

@@ -30,7 +30,6 @@ from extensions.privacy.mechanisms import (
     Neighbours,
     SubsampledGaussian,
 )
-from extensions.privacy.transforms import forget_transforms
 from extensions.rules import one_of
 
 ACCOUNTANTS = ("pld", "rdp")
@@ -211,7 +210,7 @@ def _pld_curve(counts: Counts, neighbours: Neighbours, interval: float, rounding
             total = total.compose(step.self_compose(_STAGE).self_compose(stages))
         if rest:
             total = total.compose(step.self_compose(rest))
-    forget_transforms()
+    _forget_transforms()
     return lambda delta: (
         float(total.get_epsilon_for_delta(delta - rounding)) if delta > rounding else math.inf
     )
@@ -258,3 +257,18 @@ def _without_convergence_notes() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(wanted)
+
+
+def _forget_transforms() -> None:
+    """Lets SciPy drop its plans of earlier Fourier transforms, each of which is as large as one.
+
+    An accountant's arrays have another length for each number of steps, so that none serves again:
+    the 16 plans of either kind that SciPy keeps, of up to 64 MB, would stay. Plans of the smallest
+    lengths take their places.
+    """
+    import numpy as np
+    from scipy import fft
+
+    for length in range(2, 18):
+        fft.fft(np.zeros(length, dtype=np.complex128))
+        fft.rfft(np.zeros(length))

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.class_weights import WEIGHT_BITS
 from extensions.network.layers import LayerGradient
+from extensions.network.losses import WEIGHT_BITS
 from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
 from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise

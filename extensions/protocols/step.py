@@ -17,7 +17,7 @@ from functools import cached_property, partial, reduce
 from typing import Any
 
 from extensions.network.chain import Network
-from extensions.network.class_weights import row_weights
+from extensions.network.losses import row_weights
 from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan

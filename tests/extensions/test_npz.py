@@ -12,7 +12,7 @@ from extensions.network.models.start_file import kept
 from extensions.npz import MOST_BYTES, read_npz
 from extensions.owners.data import read_party_file
 from extensions.owners.data.cifar10 import _read_labels
-from extensions.owners.data.files import read_classes, read_raw_file
+from extensions.owners.data.files import read_classes
 from extensions.owners.data.sources import read_unlabelled
 from extensions.runs.model import read_opened, read_shares
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
@@ -98,7 +98,6 @@ READERS = {
     "shares": (read_shares, "weight_0"),
     "start": (lambda path: kept(str(path)), "weight_0"),
     "features": (read_party_file, "train_x"),
-    "records": (read_raw_file, "train_x"),
     "new records": (lambda path: read_unlabelled(path, columns=(), text=None, schema=None), "x"),
 }
 

@@ -13,10 +13,10 @@ from extensions.owners.data.records import (
     Labels,
     Recipe,
     Split,
+    bounded_rows,
     classes_in,
     columns_in,
 )
-from extensions.owners.data.rows import bounded_rows
 from extensions.owners.data.sources import load, load_own, load_raw, read_unlabelled
 from extensions.owners.data.tables import (
     Columns,

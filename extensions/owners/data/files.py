@@ -17,7 +17,6 @@ from extensions.errors import ArgumentError
 from extensions.npz import read_npz
 from extensions.owners.data.records import (
     ARRAYS,
-    KINDS,
     UNITS,
     Kind,
     Split,
@@ -78,7 +77,7 @@ def read_classes(path: Path) -> int | None:
     try:
         return int(read_npz(path, ["classes"])["classes"])
     except (KeyError, TypeError, ValueError):
-        return None  # `read_raw_file` says what is wrong
+        return None  # `read_party_file` says what is wrong
 
 
 def write_private(path: Path, **arrays: npt.ArrayLike | None) -> Path:
@@ -93,17 +92,12 @@ def _save(file: BinaryIO, arrays: Contents) -> None:
     np.savez(file, **there)  # type: ignore[arg-type]
 
 
-def read_party_file(path: Path) -> Split:
-    """Returns the features in a file with arrays train_x, train_y, test_x and test_y."""
-    return _read(path, ("table",))
+def read_party_file(path: Path, kinds: Sequence[Kind] = ("table",)) -> Split:
+    """Returns what is in a file with arrays train_x, train_y, test_x and test_y.
 
-
-def read_raw_file(path: Path) -> Split:
-    """Returns the records in such a file: images, a table or texts, before features are taken."""
-    return _read(path, KINDS)
-
-
-def _read(path: Path, kinds: Sequence[Kind]) -> Split:
+    By default these are features; records before features are taken may be of all `KINDS`. There
+    may be none held out.
+    """
     if not path.is_file():
         raise unreadable(str(path), "an existing .npz file")
     try:
@@ -144,15 +138,11 @@ def _read(path: Path, kinds: Sequence[Kind]) -> Split:
 
 def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
     train_x, train_y, test_x, test_y = (arrays[name] for name in ARRAYS)
+    units = arrays.get(UNITS)  # floats may be several persons' at once
     return (
         train_x.shape[1:] == test_x.shape[1:]
         and train_x.shape[:1] == train_y.shape
         and test_x.shape[:1] == test_y.shape
         and all(labels.dtype.kind in "biuf" for labels in (train_y, test_y))
-        and (UNITS not in arrays or _are_units(arrays[UNITS], len(train_x)))
+        and (units is None or (units.dtype.kind in "iu" and units.shape == train_y.shape))
     )
-
-
-def _are_units(units: npt.NDArray[Any], records: int) -> bool:
-    """Whether they are a whole number for each record; floats may be several persons' at once."""
-    return units.dtype.kind in "iu" and units.shape == (records,)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.owners.schema import Schema
 from extensions.public import Public
+from extensions.ring.fixed_point import Reals
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 """Numbers of classes, or targets in [0, 1] of what is a number itself, (records,)."""
@@ -140,3 +141,25 @@ def classes_in(facts: Recipe) -> tuple[str, ...]:
 def _named(what: str, first: int, facts: Recipe) -> tuple[str, ...]:
     names = (f"{what} {place}" for place in itertools.count(first))
     return tuple(str(facts[name]) for name in itertools.takewhile(facts.__contains__, names))
+
+
+def standard_rows(x: npt.NDArray[np.generic], bound: float = 1.0) -> Reals:
+    """Returns each row less its own mean, scaled to Euclidean norm `bound`; constant rows are zero.
+
+    A function of the row alone, so that it costs no privacy.
+    """
+    reals = x.astype(np.float64)
+    reals -= reals.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(reals, axis=1, keepdims=True)
+    return reals / np.where(norms > 0.0, norms / bound, 1.0)
+
+
+def bounded_rows(x: npt.NDArray[np.generic], bound: float = 1.0) -> Reals:
+    """Returns each row with its norm cut to `bound` if it is longer, in its own direction.
+
+    A function of the row alone, so that it costs no privacy.
+    """
+    reals = x.astype(np.float64)
+    norms = np.linalg.norm(reals, axis=1, keepdims=True)
+    bounded: Reals = reals / np.maximum(norms / bound, 1.0)
+    return bounded

@@ -11,18 +11,20 @@ from extensions.checks import LABELS, check_label
 from extensions.errors import ArgumentError
 from extensions.npz import read_npz
 from extensions.owners.data.cifar10 import read_cifar10
-from extensions.owners.data.files import read_raw_file
+from extensions.owners.data.files import read_party_file
 from extensions.owners.data.imdb import read_imdb
 from extensions.owners.data.mnist import read_mnist
 from extensions.owners.data.records import (
+    KINDS,
     Raw,
     Split,
+    bounded_rows,
     facts_of,
     kind_of,
+    standard_rows,
     unreadable,
     unusable,
 )
-from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.tables import (
     Columns,
     features_in,
@@ -123,7 +125,7 @@ def load_own(
         encoded = {path: _by_schema(schema, path) for path in tables}
 
     def read(path: Path) -> Split:
-        found = encoded[path] if path in tables else read_raw_file(path)
+        found = encoded[path] if path in tables else read_party_file(path, KINDS)
         with naming(path):
             split = _in_order(seed, found)
         if schema is not None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.records import Raw
-from extensions.owners.data.rows import standard_rows
+from extensions.owners.data.records import Raw, standard_rows
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import resized
 

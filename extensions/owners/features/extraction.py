@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.records import Kind, Raw, Split
-from extensions.owners.data.rows import standard_rows
+from extensions.owners.data.records import Kind, Raw, Split, standard_rows
 from extensions.owners.data.sources import raw_rows
 from extensions.owners.features.cache import Cache
 from extensions.owners.features.extractor import Extractor, Features

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import ArgumentError, optional
-from extensions.owners.data.records import Raw
-from extensions.owners.data.rows import standard_rows
+from extensions.owners.data.records import Raw, standard_rows
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import grey
 from extensions.owners.features.sines import SEED, RandomSines, width_in

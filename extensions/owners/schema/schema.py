@@ -61,8 +61,7 @@ class Unit:
     rows: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise ArgumentError("unit.rows", self.rows, Whole(1))
+        Whole(1).check("unit.rows", self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ Whatever a linear model's rows are, of norm 1 at most, noise alone moves the log
     c = lr sigma C sqrt(V sum_t w_t^2) / (q n)
 
 (standard deviation), where V is what all parties' noise adds up to over sigma^2, w_t what the
-result has of step t's sum (`extensions.protocols.optimizer.schedule`), and q n the expected batch.
+result has of step t's sum (`extensions.protocols.optimizer.plans`), and q n the expected batch.
 All of it is public. The rate is the one at which that is what is set below: `python -m
 benchmarks defaults` shows what that comes to, and what the other settings do.
 """
@@ -18,7 +18,7 @@ from extensions.network.losses import SQUARED
 from extensions.network.models.start_file import CHOSEN_BY_COUNTS, is_file
 from extensions.privacy.calibration import calibrate_noise
 from extensions.protocols.noise import noise_without
-from extensions.protocols.optimizer.schedule import response
+from extensions.protocols.optimizer.plans import response
 from extensions.runs.config.stated import Stated
 
 TWO_CLASSES, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6

@@ -10,9 +10,8 @@ from typing import Any
 from extensions.network import activations, layers, passes, softmax
 from extensions.network import chain as network
 from extensions.network.activations import PiecewiseLinear
-from extensions.network.class_weights import row_weights
 from extensions.network.layers import LayerGradient
-from extensions.network.losses import Loss
+from extensions.network.losses import Loss, row_weights
 from extensions.network.tally import summary, tally
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import clipping, dpsgd, initialization

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from extensions.owners.data import read_party_file
-from extensions.owners.data.files import read_raw_file
+from extensions.owners.data.records import KINDS
 from tests.extensions.cli.test_cli_parties import NOISE, free_address
 from tests.helpers.commands import call, pea, report_of, started
 from tests.helpers.refused import refused
@@ -201,7 +201,7 @@ def raw_and_ready(tmp_path: Path) -> tuple[Path, Path]:
     done = pea("split", "--parties", 2, "--features", "none", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     raw = tmp_path / "party-0.npz"
-    assert read_raw_file(raw).train_x.shape == (719, 8, 8)
+    assert read_party_file(raw, KINDS).train_x.shape == (719, 8, 8)
     ready = tmp_path / "ready" / "party-1.npz"
     done = pea(*("features", "--records", tmp_path / "party-1.npz", "--out", ready, *EXTRACTOR))
     assert (done.returncode, done.stdout) == (0, f"{ready} 719+179 x 32\n"), done.stderr

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from extensions.network.class_weights import WEIGHT_BITS, row_weights
 from extensions.network.layers import LayerGradient, LayerShape
+from extensions.network.losses import WEIGHT_BITS, row_weights
 from extensions.protocols.dpsgd import clipped_sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import ClearRing

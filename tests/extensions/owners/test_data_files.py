@@ -11,7 +11,7 @@ import pytest
 from extensions.checks import LABELS
 from extensions.owners.data import load, load_own, read_party_file, write_private
 from extensions.owners.data.mnist import MNIST_FILES
-from extensions.owners.data.rows import standard_rows
+from extensions.owners.data.records import standard_rows
 from extensions.owners.origin import Origin, own_records
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.refused import refused

@@ -9,8 +9,7 @@ import pytest
 from extensions.errors import MissingExtraError
 from extensions.owners.data import Split
 from extensions.owners.features import extract, find
-from extensions.owners.features.texts.vocabulary import read_vocabulary
-from extensions.owners.features.texts.words import signed_counts
+from extensions.owners.features.texts.words import read_vocabulary, signed_counts
 from tests.helpers.refused import refused
 
 SENTENCES = [
@@ -43,7 +42,7 @@ def listed(monkeypatch):
     """Six words of made-up frequencies, and the valences of three."""
     pytest.importorskip("wordfreq")
     monkeypatch.setattr("wordfreq.get_frequency_dict", lambda *_, wordlist: dict(LIST))
-    where = "extensions.owners.features.texts.vocabulary._valences"
+    where = "extensions.owners.features.texts.words._valences"
     monkeypatch.setattr(where, lambda: VALENCES)
 
 

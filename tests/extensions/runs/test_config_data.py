@@ -16,7 +16,7 @@ from extensions.owners.data import (
     write_parts,
     write_private,
 )
-from extensions.owners.data.rows import standard_rows
+from extensions.owners.data.records import standard_rows
 from extensions.privacy.accounting import NEIGHBOURS, epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig

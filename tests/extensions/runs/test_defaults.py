@@ -8,7 +8,7 @@ import pytest
 
 from extensions.owners.data import Split
 from extensions.owners.features import usual as usual_features
-from extensions.protocols.optimizer.schedule import response
+from extensions.protocols.optimizer.plans import response
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.runs.clear_training import train
