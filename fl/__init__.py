@@ -62,15 +62,15 @@ if TYPE_CHECKING:
     from fl.round.quantization import FixedPoint as FixedPoint
     from fl.round.view import Coalition as Coalition
     from fl.training import models as models
-    from fl.training.callbacks.table import CSVWriter as CSVWriter
-    from fl.training.callbacks.tensorboard import TensorBoardWriter as TensorBoardWriter
+    from fl.training.callbacks import CSVWriter as CSVWriter
+    from fl.training.callbacks import TensorBoardWriter as TensorBoardWriter
     from fl.training.federated import FederatedAveraging as FederatedAveraging
     from fl.training.optimizers import FedAdagrad as FedAdagrad
     from fl.training.optimizers import FedAdam as FedAdam
     from fl.training.optimizers import FedAvgM as FedAvgM
     from fl.training.optimizers import FedYogi as FedYogi
-    from fl.training.records.partitions import partition as partition
-    from fl.training.records.texts import tokens as tokens
+    from fl.training.records import partition as partition
+    from fl.training.records import tokens as tokens
 else:
     _MODULES = {
         "extensions": ("__version__",),
@@ -89,16 +89,16 @@ else:
         "fl.round.quantization": ("FixedPoint",),
         "fl.round.view": ("Coalition",),
         "fl.training": ("models",),
-        "fl.training.callbacks.table": ("CSVWriter",),
-        "fl.training.callbacks.tensorboard": ("TensorBoardWriter",),
+        "fl.training.callbacks": ("CSVWriter", "TensorBoardWriter"),
         "fl.training.federated": ("FederatedAveraging",),
         "fl.training.optimizers": ("FedAdagrad", "FedAdam", "FedAvgM", "FedYogi"),
-        "fl.training.records.partitions": ("partition",),
-        "fl.training.records.texts": ("tokens",),
+        "fl.training.records": ("partition", "tokens"),
     }
     _named, __dir__ = lazy_names(__name__, _MODULES, _check_installed)
 
     def __getattr__(name: str) -> object:
+        if name == "protocols":
+            _check_installed()
         try:
             return _named(name)
         except AttributeError as error:

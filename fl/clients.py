@@ -106,11 +106,7 @@ RATE = Between(
 
 @contextmanager
 def trainable(model: nn.Module, records: int) -> Iterator[None]:
-    """Says of an error in a step of so many records whose it is: the model's, or the loss's.
-
-    Raises:
-        ArgumentError: in place of what they raise.
-    """
+    """Raises an ArgumentError in place of an error of the model or the loss in such a step."""
     try:
         yield
     except (RuntimeError, ValueError, IndexError) as error:

@@ -33,15 +33,12 @@ class PlainAggregator(Aggregator):
         self.timeout = timeout
 
     def server(self, round: Round) -> Machine:
-        """Returns the machine that waits for all updates and averages them."""
         return _Server(round, self.timeout)
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
-        """Returns the machine that sends the update, in single precision."""
         return _Client(round, client, update)
 
     def check_update(self, update: Vector, size: int) -> None:
-        """Checks that the update is finite in single precision as well."""
         super().check_update(update, size)
         if np.any(np.abs(update) > np.finfo(np.float32).max):
             raise UpdateError("a value of the update is beyond single precision")

@@ -44,7 +44,7 @@ from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import RingVector
-from fl.round.rounds import aggregate
+from fl.round.transport import aggregate
 from fl.round.view import Outcome, Sent, Transcript
 from fl.training.history import History, RoundReport
 from fl.training.optimizers import ServerOptimizer

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, is_dataclass, replace
 from functools import lru_cache
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, Literal, get_origin, get_type_hints
 
 from extensions.errors import ArgumentError
@@ -117,7 +118,7 @@ def named(leaves: Collection[Leaf], names: Collection[str], argument: str) -> Le
 @lru_cache
 def _imported(path: str) -> type:
     module, _, name = path.partition(":")
-    kind: type = getattr(import_module(module), name)
+    kind: type = attrgetter(name)(import_module(module))
     return kind
 
 

@@ -10,7 +10,7 @@ from fl.chain.edge import ChainEdge
 from fl.chain.equations import known_sums
 from fl.chain.led import Led, LedObserver, leader_of
 from fl.chain.server import ChainServer
-from fl.chain.terms import LEAD
+from fl.chain.token import LEAD
 from fl.round.aggregator import Aggregator, Leaks
 from fl.round.determined import determined_sums
 from fl.round.machines import Machine, Round, Vector
@@ -132,7 +132,6 @@ class ChainAggregator(Aggregator):
         return {**super().parameters(), **own}
 
     def server(self, round: Round) -> Machine:
-        """Returns the machine that draws the masks and follows the tokens, or gets the mean."""
         if self.led_by == "client":
             return LedObserver(round, self.time_limit + self.timeout * (2 + len(round.weights)))
         return self._leading(round)
@@ -143,7 +142,6 @@ class ChainAggregator(Aggregator):
         )
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
-        """Returns the machine that adds the update to the token."""
         encoded = self.fixed_point.encode(update, round.weights[client])
         own = ChainClient(round, client, encoded, self.neighbours, self.edges)
         if self.led_by == "server":

@@ -8,8 +8,7 @@ import numpy as np
 
 from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
-from fl.chain.keys import link_keys
-from fl.chain.token import Token
+from fl.chain.token import Token, link_keys
 from fl.round.machines import Machine, Output, Round, keep
 from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import RingVector
@@ -20,15 +19,7 @@ Neighbours = Callable[[int], Collection[int]]
 
 
 class ChainClient(Machine):
-    """A client's part.
-
-    Args:
-        round: what all know.
-        client: which it is.
-        encoded: its weighted update in the ring.
-        neighbours: the clients that it can reach; None: everybody.
-        edges: the edge nodes of the run.
-    """
+    """A client's part; `encoded` is its weighted update. Without `neighbours` it reaches all."""
 
     def __init__(
         self,
@@ -52,7 +43,6 @@ class ChainClient(Machine):
         self._held: dict[int, Token] = {}
 
     def state(self) -> dict[str, Value]:
-        """As `Machine.state`."""
         kept: dict[str, Value] = {
             "early": listed(self._early),
             "announced": int(self._announced),
@@ -72,7 +62,6 @@ class ChainClient(Machine):
         return kept
 
     def restore(self, state: Message) -> None:
-        """As `Machine.restore`."""
         self._early = messages(state, "early")
         self._announced = bool(state.integer("announced"))
         self._attempt = state.integer("attempt")
@@ -87,7 +76,6 @@ class ChainClient(Machine):
         self._held = {token.attempt: token for token in held}
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the token for the next client, or the sum for the collector."""
         kind = (message.sender == SERVER, message.kind)
         try:
             if kind == (True, "chain"):

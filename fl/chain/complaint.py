@@ -52,7 +52,7 @@ class Complaint:
         )
 
     def judge(self, chain: ChainState, complainant: Party) -> Suspect | None:
-        """Returns the client that is at fault, by what the server knows of the chain.
+        """Returns the client that is at fault, by what the server knows of the chain, or None.
 
         Nobody is at fault for a token of an attempt that exists and that its receiver had not heard
         of yet. What has no right tag is its sender's fault, in an earlier attempt only if it
@@ -60,13 +60,6 @@ class Complaint:
         and passed on in good faith; in an earlier attempt, or through a client that is lost, that
         has been dealt with. Where reports agree with the token, its receiver had another one: the
         fault is of who gave it that, or of the sender if it has reported none.
-
-        Args:
-            chain: of the culprit.
-            complainant: who sent the complaint.
-
-        Returns:
-            None where nobody is at fault.
         """
         sender = Suspect(self.culprit)
         if self.attempt > chain.attempt:

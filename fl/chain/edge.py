@@ -7,21 +7,14 @@ import numpy as np
 
 from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
-from fl.chain.keys import link_keys
-from fl.chain.token import Token
+from fl.chain.token import Token, link_keys
 from fl.round.machines import Machine, Output, Round, keep
 from fl.round.messages import SERVER, Message, Party
 from fl.round.quantization import RingVector
 
 
 class ChainEdge(Machine):
-    """The part of a party between chains and server.
-
-    Args:
-        round: what all know.
-        party: which it is.
-        dtype: of the ring's elements.
-    """
+    """The part of a party between chains and server."""
 
     def __init__(self, round: Round, party: Party, dtype: np.dtype[Any]) -> None:
         super().__init__(round, party)
@@ -31,7 +24,6 @@ class ChainEdge(Machine):
         self._sums: dict[tuple[int, int, Party], RingVector] = {}
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the report of a sum that arrived, and the total when the server asks for it."""
         kind = (message.sender == SERVER, message.kind)
         try:
             if kind == (True, "edge"):

@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.chain.terms import LEAD
+from fl.chain.token import LEAD
 from fl.round.determined import Unknown
 from fl.round.messages import Message
 from fl.round.view import Coalition, Transcript
@@ -42,10 +42,6 @@ def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
 
 
 def names_of(message: Message) -> Known:
-    """Returns the mask and the clients whose updates are in the sum of a message.
-
-    Raises:
-        MessageError: it holds no sum.
-    """
+    """Returns the mask and the clients in the sum of a message, or raises MessageError."""
     mask = (message.integer("chain"), message.integer("mask"))
     return (mask, *message.clients("users"))

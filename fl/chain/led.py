@@ -15,7 +15,7 @@ import numpy as np
 from extensions.errors import MessageError, RoundError
 from fl.chain.client import ChainClient
 from fl.chain.server import ChainServer
-from fl.chain.terms import LEAD
+from fl.chain.token import LEAD
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer
 from fl.round.messages import SERVER, Message, party_name
 
@@ -28,12 +28,7 @@ def leader_of(round: Round) -> int:
 
 
 class Led(Machine):
-    """A client's part, of the one that leads as well.
-
-    Args:
-        own: its part on the chain.
-        leading: what it does as a leader; None: another client leads.
-    """
+    """A client's part: its own on the chain, and, of the client that leads, what a leader does."""
 
     def __init__(self, own: ChainClient, leading: ChainServer | None) -> None:
         super().__init__(own.round, own.party)
@@ -42,12 +37,10 @@ class Led(Machine):
         self._leader = leader_of(own.round)
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields what begins the chains, of the client that leads."""
         if self._leading is not None:
             yield from self._carried(self._leading.start(now), now, leading=True)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields what follows in the part that the message is for."""
         if not message.kind.startswith(LEAD):
             if message.sender == SERVER:
                 return
@@ -62,7 +55,6 @@ class Led(Machine):
             yield from self._carried(self._own.receive(inner, now), now, leading=False)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields what follows in the leading part, which alone has timers."""
         if self._leading is not None:
             outputs = self._leading.expire(timer.removeprefix(_TIMER), now)
             yield from self._carried(outputs, now, leading=True)
@@ -121,9 +113,7 @@ class Led(Machine):
 class LedObserver(Machine):
     """The experiment's server: it takes the mean that everybody gets, and gives nothing.
 
-    Args:
-        round: what all know.
-        timeout: seconds without a word of the leader, after which the round has failed.
+    A round fails in which it hears nothing of the leader for `timeout` seconds.
     """
 
     def __init__(self, round: Round, timeout: float) -> None:
@@ -133,15 +123,9 @@ class LedObserver(Machine):
         self._ended = False
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the time by which the leader must have sent the mean."""
         yield Timer("mean", now + self._timeout)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the mean, or that the leader left a client out.
-
-        Raises:
-            RoundError: the leader says that the round cannot go on, or what cannot be read.
-        """
         if self._ended or message.sender != self._leader:
             return
         try:
@@ -165,7 +149,6 @@ class LedObserver(Machine):
             raise self.failure(f"{party_name(self._leader)}, who leads, sent {error}") from error
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Ends the round, which the leader has not."""
         raise self.failure(
             f"{party_name(self._leader)}, who leads the round, sent no mean within "
             f"{self._timeout:g} s"

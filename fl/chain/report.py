@@ -38,19 +38,9 @@ class HopReport:
         key: bytes,
         ring: FixedPoint,
     ) -> "HopReport":
-        """Returns the report of a client of the chain.
+        """Returns the report of a client of the chain, sent by it or by the edge that has its sum.
 
-        Args:
-            message: from the client, or from the edge node that has its sum.
-            server: who reads it.
-            chain: of the client.
-            holder: the client.
-            key: of its link to the server.
-            ring: how updates become ring elements.
-
-        Raises:
-            MessageError: it is no report, one of another chain, or one of a token that this chain
-                does not have; says which.
+        Raises MessageError if it is none, of another chain, or of a token that this one has not.
         """
         if message.kind == "sum":
             token = Token.read(message, server, key, ring.dtype)

@@ -7,27 +7,16 @@ import numpy as np
 
 from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
-from fl.chain.keys import LinkKeys
 from fl.chain.report import HopReport
-from fl.chain.state import ChainState, Suspect
-from fl.chain.token import Token, uniform
-from fl.chain.totals import Totals
+from fl.chain.state import ChainState, Suspect, Totals
+from fl.chain.token import LinkKeys, Token, uniform
 from fl.round.machines import Machine, Output, Refusal, Round, Timer, keep
 from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import FixedPoint
 
 
 class ChainServer(Machine):
-    """The server's part.
-
-    Args:
-        round: what all know.
-        fixed_point: how updates become ring elements.
-        chains: number of chains.
-        edges: parties that collect the sums of chains; empty: the server does.
-        time_limit: seconds after which holders return their tokens.
-        timeout: seconds within which every report of a chain is due.
-    """
+    """The server's part. Without `edges` it collects the sums itself."""
 
     def __init__(
         self,
@@ -57,7 +46,6 @@ class ChainServer(Machine):
         self._ended = False
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the keys of all parties, and a token for the first client of every chain."""
         for edge in self._edges:
             feeding = [
                 c for chain in self._chains if chain.collector == edge for c in chain.members
@@ -91,7 +79,6 @@ class ChainServer(Machine):
         yield Timer(f"chain {chain.number}", now + self._timeout)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields what follows from the report of a hop, a sum, or a complaint."""
         if self._ended or message.sender in self._refused:
             return
         holder = message.sender
@@ -189,7 +176,6 @@ class ChainServer(Machine):
         yield aggregate
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields that the party whose report is overdue is lost, and what follows."""
         kind, number = timer.split(" ")
         if kind == "edge":
             for client in self._totals.lose(int(number)):

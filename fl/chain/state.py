@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
+import numpy as np
+
+from fl.round.machines import Aggregate, Round
 from fl.round.messages import Message, Party
-from fl.round.quantization import RingVector
+from fl.round.quantization import FixedPoint, RingVector
 
 Reported = tuple[tuple[int, ...], Party | None]
 """The users of a token, its holder last, and who has it now."""
@@ -95,17 +99,11 @@ class ChainState:
     def find_suspect(self, users: Sequence[int], attempt: int) -> Suspect | None:
         """Returns the client that is at fault for a token which contradicts its report.
 
-        Every hop of `users` is compared with what its holder reported, the last one first: who
-        reported another path or another receiver is at fault, and who has not reported yet may be.
-        Nobody else can be, since tags bind a token to its sender. The last of the path may still
-        be found to have given its token to two, which its receiver's report decides.
-
-        Args:
-            users: of the token, the client that has it last.
-            attempt: of the token; of another one nothing is known.
-
-        Returns:
-            None where no report contradicts the token, or where it went through a lost client.
+        Every hop of `users`, of whom the last has the token, is compared with what its holder
+        reported, the last one first: who reported another path or another receiver is at fault, and
+        who has not reported yet may be. Nobody else can be, since tags bind a token to its sender.
+        The last of the path may still be found to have given its token to two, which its receiver's
+        report decides. None: no report contradicts the token, or it went through a lost client.
         """
         if attempt != self.attempt or not self.lost.isdisjoint(users):
             return None
@@ -139,3 +137,61 @@ class ChainState:
         """Returns whether a holder has reported in this attempt, in which it takes one token."""
         on_path = holder in self.path and self.held[holder] == self.attempt
         return on_path or holder in self.branches
+
+
+class Totals:
+    """The sums of a round that have arrived and those that are due."""
+
+    def __init__(self, chains: Sequence[ChainState]) -> None:
+        self._chains = chains
+        self._owing: set[Party] = set()
+        self._sums: list[RingVector] = []
+        self._added: list[ChainState] = []
+
+    def add(self, values: RingVector, chains: Sequence[ChainState]) -> None:
+        """Subtracts the masks of the chains from their masked sum, and keeps the result."""
+        masks = [chain.mask for chain in chains if chain.mask is not None]
+        self._sums.append(reduce(np.subtract, masks, values))
+        self._added += chains
+
+    def ask(self, edge: Party) -> list[tuple[int, int, int]]:
+        """Returns the sums that an edge node has to add, as (chain, attempt, sender).
+
+        Empty until all of its chains have ended, and if none of them returned a sum.
+        """
+        if not all(chain.settled for chain in self._chains if chain.collector == edge):
+            return []
+        wanted = [(chain.number, chain.attempt, chain.path[-1]) for chain in self._held(edge)]
+        if wanted:
+            self._owing.add(edge)
+        return wanted
+
+    def owes(self, party: Party) -> bool:
+        """Returns whether the party is an edge node that was asked for its total."""
+        return party in self._owing
+
+    def merge(self, edge: Party, values: RingVector) -> None:
+        """Keeps the total of an edge node."""
+        self._owing.remove(edge)
+        self.add(values, self._held(edge))
+
+    def lose(self, edge: Party) -> list[int]:
+        """Gives up the total that an edge node owes, and returns the clients in it."""
+        self._owing.remove(edge)
+        return [client for chain in self._held(edge) for client in chain.path]
+
+    def complete(self) -> bool:
+        """Returns whether every chain has ended and no edge node owes a total."""
+        return not self._owing and all(chain.settled for chain in self._chains)
+
+    def aggregate(self, round: Round, fixed_point: FixedPoint) -> Aggregate | None:
+        """Returns the mean of the clients in the sums that arrived; None if none did."""
+        if not self._sums:
+            return None
+        included = tuple(sorted(client for chain in self._added for client in chain.path))
+        total: RingVector = reduce(np.add, self._sums)
+        weight = sum(round.weights[client] for client in included)
+        return Aggregate(fixed_point.decode(total, weight), included)
+
+    def _held(self, edge: Party) -> list[ChainState]:
+        return [chain for chain in self._chains if chain.collector == edge and chain.returned]

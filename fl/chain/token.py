@@ -2,6 +2,7 @@
 
 import hmac
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +10,58 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from extensions.errors import MessageError
-from fl.chain.keys import KEY_BYTES
+from fl.chain.state import ChainState
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import RingVector
+
+KEY_BYTES = 32
+LEAD = "lead."
+"""Begins the kind of every message to or from a client as the leader of a round."""
+
+
+class LinkKeys:
+    """All keys of a round, one for each direction of each link; known to the server."""
+
+    def __init__(self) -> None:
+        self._root = os.urandom(KEY_BYTES)
+
+    def key(self, sender: Party, receiver: Party) -> bytes:
+        """Returns the key of the link from one party to another."""
+        return hmac.digest(self._root, f"{sender} to {receiver}".encode(), "sha256")
+
+    def for_clients(self, server: Machine, chain: ChainState) -> Iterator[Message]:
+        """Yields for each client of a chain its members, its collector and the client's keys."""
+        for client in chain.members:
+            peers = sorted({*chain.members, SERVER, chain.collector} - {client})
+            yield server.send(
+                client,
+                "chain",
+                chain=chain.number,
+                members=np.array(chain.members, dtype=np.int64),
+                collector=chain.collector,
+                time_limit=chain.time_limit,
+                peers=np.array(peers, dtype=np.int64),
+                sending=_rows([self.key(client, peer) for peer in peers]),
+                receiving=_rows([self.key(peer, client) for peer in peers]),
+            )
+
+    def for_edge(self, server: Machine, edge: Party, feeding: list[int]) -> Message:
+        """Returns the keys with which an edge node checks the sums of its clients."""
+        peers = np.array(feeding, dtype=np.int64)
+        keys = _rows([self.key(client, edge) for client in feeding])
+        return server.send(edge, "edge", peers=peers, receiving=keys)
+
+
+def link_keys(message: Message, name: str) -> Mapping[Party, bytes]:
+    """Returns the keys of that name by the parties in `peers`, or raises MessageError."""
+    peers = message.array("peers", np.int64, (-1,)).tolist()
+    keys = message.array(name, np.uint8, (len(peers), KEY_BYTES))
+    return {peer: key.tobytes() for peer, key in zip(peers, keys, strict=True)}
+
+
+def _rows(keys: list[bytes]) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,17 +110,10 @@ class Token:
     def read(
         cls, message: Message, machine: Machine, key: bytes | None, dtype: np.dtype[Any]
     ) -> "Token":
-        """Returns the token in a message.
+        """Returns the token in a message of kind "token" or "sum".
 
-        Args:
-            message: of kind "token" or "sum".
-            machine: of the receiver.
-            key: of the link from the sender, if there is one.
-            dtype: of the ring's elements.
-
-        Raises:
-            MessageError: it is of another round, its sender has no link, its tag is wrong, or its
-                sender is not the client that the token visited last.
+        Raises MessageError if it is of another round, its sender has no link, its tag is wrong, or
+        its sender is not the client that the token visited last.
         """
         name = party_name(message.sender)
         if message.round != machine.round.number:

@@ -42,11 +42,7 @@ _FREE = {
 
 
 def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tensor]]:
-    """Returns the run that the options describe, and the records held out.
-
-    Raises:
-        ArgumentError: an option that is out of range, or does not go with another one.
-    """
+    """Returns the run that the options describe, and the records held out."""
     training, records, network = options.training, options.records, options.network
     for name, value, least in (
         ("rounds", training.rounds, 1),

@@ -25,16 +25,8 @@ class RandomDropOuts:
     """From the number of a round to the clients that vanish in it, if they are selected.
 
     It depends on the arguments and the number alone, so that a resumed run has the same drop-outs.
-
-    Args:
-        protocol: name of the aggregator, and which variant of it.
-        rate: probability that a client vanishes, before or after its message of one of the stages;
-            all of these are equally likely.
-        clients: number of clients.
-        seed: public.
-
-    Raises:
-        ArgumentError: a rate outside its range.
+    A client vanishes with probability `rate`, before or after its message of one of the protocol's
+    stages, all of which are equally likely.
     """
 
     def __init__(self, protocol: str, rate: float, clients: int, seed: int) -> None:

@@ -34,12 +34,7 @@ _PROTECTS = {
 
 
 def mechanism_of(options: Protection, aggregator: Aggregator, training: Training) -> Mechanism:
-    """Returns the mechanism, with the noise that a target epsilon takes.
-
-    Raises:
-        ArgumentError: an epsilon or delta that the mechanism has no use for, or that it lacks; an
-            argument out of range.
-    """
+    """Returns the mechanism, with the noise that a target epsilon takes."""
     chosen, more = options.mechanism, dict[str, Any]()
     for name, users in (("epsilon", _OF_ALL_ROUNDS), ("delta", _WITH_DELTA)):
         value = getattr(options, name)
@@ -76,11 +71,7 @@ def _check_delta(mechanism: str, delta: float | None) -> None:
 
 
 def _noise(options: Protection, training: Training) -> dict[str, float]:
-    """Returns the noise multiplier that follows from the target, if there is one.
-
-    Raises:
-        ArgumentError: not exactly one of epsilon and noise multiplier is given.
-    """
+    """Returns the noise multiplier that follows from the target, if there is one."""
     chosen, epsilon = options.mechanism, options.epsilon
     given = chosen.given.get(f"{chosen.name}.noise_multiplier")
     if (epsilon is None) == (given is None):
@@ -107,16 +98,8 @@ def check_rounds(
 ) -> None:
     """Checks that the rounds can be charged, and the ledger says what all of them cost.
 
-    Args:
-        run: whose they are; its ledger stays as it is.
-        size: parameters of the model.
-        clients: of the run.
-        rounds: of the whole run.
-        delta: of all rounds together; None: 0.
-
-    Raises:
-        ArgumentError: the mechanism does not fit the model or the number of clients; a delta that
-            is below what the accountant can certify of so many rounds.
+    The run's own ledger stays as it is. Raises ArgumentError if the mechanism does not fit the
+    model or the number of clients, or no accountant can certify so small a delta of the rounds.
     """
     trial = copy.deepcopy(run.mechanism)
     selected = trial.select(1, clients, run.client_fraction) or range(run.selected(clients))
@@ -130,11 +113,7 @@ def check_rounds(
 
 
 def epsilon_of(ledger: Ledger | ClientLedgers, delta: float | None) -> float:
-    """Returns the epsilon that is reported, of a delta; None: of releases without Gaussian noise.
-
-    Raises:
-        ArgumentError: as `Ledger.get_epsilon`.
-    """
+    """Returns the epsilon that is reported, of a delta; None: of releases that have none."""
     return ledger.get_epsilon(delta) if delta else ledger.get_epsilon(PURE, "rdp")
 
 

@@ -19,7 +19,7 @@ AGGREGATORS = Kinds(
 )
 MECHANISMS = Kinds(
     {
-        "none": "fl.protocols:Mechanism",
+        "none": "fl:protocols.Mechanism",
         "local-dp": "fl:LocalDP",
         "central-dp": "fl:CentralDP",
         "distributed-dp": "fl:DistributedDP",
@@ -31,7 +31,7 @@ MECHANISMS = Kinds(
 )
 SERVER_OPTIMIZERS = Kinds(
     {
-        "fedavg": "fl.protocols:ServerOptimizer",
+        "fedavg": "fl:protocols.ServerOptimizer",
         "fedavgm": "fl:FedAvgM",
         "fedadam": "fl:FedAdam",
         "fedyogi": "fl:FedYogi",

@@ -14,8 +14,7 @@ from extensions.owners.data import classes_in
 from extensions.owners.origin import Origin
 from fl.cli.choices import as_options
 from fl.training import models
-from fl.training.records.partitions import partition
-from fl.training.records.texts import tokens
+from fl.training.records import partition, tokens
 
 Shape = tuple[int, ...]
 
@@ -47,11 +46,7 @@ class Data:
     def dealt(
         self, clients: int, scheme: str, alpha: float | None, seed: int
     ) -> list[TensorDataset]:
-        """Returns each client's records.
-
-        Raises:
-            ArgumentError: an alpha of no use, or as `fl.partition`.
-        """
+        """Returns each client's records."""
         if alpha is not None and scheme != "dirichlet":
             raise ArgumentError("alpha", alpha, "{partition=dirichlet}", code="needs")
         with as_options(n="clients", scheme="partition"):
@@ -60,11 +55,7 @@ class Data:
 
 
 def read(origin: Origin) -> Data:
-    """Returns images as (channels, height, width) in [0, 1], tables as they are, texts as `tokens`.
-
-    Raises:
-        ArgumentError: as `Origin.read`.
-    """
+    """Returns images (channels, height, width) in [0, 1], tables as they are, texts as `tokens`."""
     (split,) = origin.read(1)
 
     def tensor(x: Any) -> Tensor:
@@ -110,11 +101,7 @@ _MODELS: dict[str, tuple[Callable[[Data], bool], Callable[[Shape, int], nn.Modul
 
 
 def model_of(name: str, data: Data, seed: int) -> nn.Module:
-    """Returns the model, with initial values drawn from the seed, which is public.
-
-    Raises:
-        ArgumentError: there is no such model, or none for such records.
-    """
+    """Returns the model, with initial values drawn from the seed, which is public."""
     fitting = [other for other, (fits, _) in _MODELS.items() if fits(data)]
     if name not in fitting:
         kind = f"records of shape {data.shape}" if _numbers(data) else "texts"

@@ -25,14 +25,7 @@ LOST = 0.3
 def summary(
     run: FederatedAveraging, title: dict[str, Any], delta: float | None, protects: str | None
 ) -> dict[str, Any]:
-    """Returns what is shown.
-
-    Args:
-        run: at its end.
-        title: what was run.
-        delta: of all rounds together; None: 0, if the mechanism claims anything.
-        protects: what its epsilon protects, and from whom; None: nothing.
-    """
+    """Returns what is shown of a run at its end, with `title`, which says what was run."""
     rounds = run.history.rounds
     ledger = run.mechanism.ledger
     private = ledger is not None

@@ -31,17 +31,14 @@ class GridPost(Post):
         self._asked: dict[str, int] = {}
 
     def nodes(self) -> Iterable[int]:
-        """Returns the SuperNodes that are online."""
         found = list(self._grid.get_nodes())
         self._owners = {node.node_id: bytes(node.public_key) for node in found}
         return list(self._owners)
 
     def owner(self, node: int) -> bytes | None:
-        """Returns the public key of a SuperNode in PEM, as the SuperLink has it."""
         return self._owners.get(node) or None
 
     def send(self, requests: Iterable[tuple[int, bytes]]) -> None:
-        """Pushes the messages."""
         waiting = iter(requests)
         while sent := list(islice(waiting, AT_ONCE)):
             messages = [
@@ -53,7 +50,6 @@ class GridPost(Post):
                     self._asked[name] = node
 
     def collect(self, wait: float) -> Iterable[Answer]:
-        """Pulls replies until there is one, or time is up."""
         until, found = time.monotonic() + wait, False
         while not found:
             for answers in self._pulled():

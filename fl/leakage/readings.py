@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from fl.chain.equations import names_of
-from fl.chain.terms import LEAD
+from fl.chain.token import LEAD
 from fl.paillier import Packing, PrivateKey, PublicKey, decrypt
-from fl.paillier.rows import as_integers
+from fl.paillier.packing import as_integers
 from fl.round.machines import Vector
 from fl.round.messages import Message, Party
 from fl.round.view import Outcome

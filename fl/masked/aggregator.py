@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
 
 from extensions.errors import ArgumentError
-from extensions.rules import POSITIVE, Between, Whole
+from extensions.rules import POSITIVE, Between, Whole, check_fields
 from fl.masked.client import MaskedClient
 from fl.masked.lanes import check_lanes, pack
 from fl.masked.server import MaskedServer
@@ -24,8 +24,10 @@ from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 DEFAULT = FixedPoint()
+_THRESHOLD = Between(0.5, 1.0, below=True, hint="With less, a lying server could get an update.")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaskedAggregator(Aggregator):
     """Secure aggregation with double masks: the server learns the weighted sum and nothing else.
 
@@ -121,36 +123,21 @@ class MaskedAggregator(Aggregator):
 
     signs = True
 
-    def __init__(
-        self,
-        *,
-        threshold: float = 2 / 3,
-        fixed_point: FixedPoint = DEFAULT,
-        timeout: float = 60.0,
-        min_clients: int = 2,
-        colluders: int = 0,
-        graph: SparseGraph | None = None,
-        lanes: int = 1,
-        identities: Identities | None = None,
-    ) -> None:
-        hint = "With less, a lying server could get an update."
-        Between(0.5, 1.0, below=True).check("threshold", threshold, hint)
-        POSITIVE.check("timeout", timeout)
-        Whole(2).check("min_clients", min_clients)
-        Whole(0).check("colluders", colluders)
-        self.threshold = threshold
-        self.fixed_point: FixedPoint = fixed_point
-        self.timeout = timeout
-        self.min_clients = min_clients
-        self.colluders = colluders
-        self.graph = graph
-        self.lanes = lanes
-        check_lanes([1], fixed_point, lanes)
-        self.identities: Identities = identities or FreshIdentities()
-        self._latest: Terms | None = None
+    threshold: Annotated[float, _THRESHOLD] = 2 / 3
+    fixed_point: FixedPoint = DEFAULT
+    timeout: Annotated[float, POSITIVE] = 60.0
+    min_clients: Annotated[int, Whole(2)] = 2
+    colluders: Annotated[int, Whole(0)] = 0
+    graph: SparseGraph | None = None
+    lanes: int = 1
+    identities: Identities = field(default_factory=FreshIdentities)
+    _latest: Terms | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_lanes([1], self.fixed_point, self.lanes)
 
     def parameters(self) -> dict[str, Any]:
-        """As `Aggregator.parameters`."""
         return {
             **super().parameters(),
             "threshold": self.threshold,
@@ -173,11 +160,9 @@ class MaskedAggregator(Aggregator):
         return self.graph.least(sided, staying) if self.graph else staying - sided
 
     def siding(self, clients: int) -> int:
-        """Returns how many of so many clients may side with the server."""
         return max(self.colluders, self.graph.corrupted(clients) if self.graph else 0)
 
     def check_round(self, round: Round) -> None:
-        """Checks that the round is large enough, and withstands the colluders."""
         super().check_round(round)
         clients, t = len(round.weights), self.needed(_size(round))
         most = _withstood(clients, t)
@@ -190,19 +175,16 @@ class MaskedAggregator(Aggregator):
             raise ArgumentError("corrupt", self.graph.corrupt, rule, hint, code="range")
 
     def check_weights(self, weights: Collection[int]) -> None:
-        """Checks that no sum of updates with these weights leaves its lane."""
         super().check_weights(weights)
         check_lanes(weights, self.fixed_point, self.lanes)
 
     def server(self, round: Round) -> Machine:
-        """Returns the machine that relays, adds and unmasks."""
         terms = self._terms(round)
         if isinstance(terms, SparseTerms):
             return SparseServer(terms, self.timeout)
         return MaskedServer(terms, self.timeout)
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
-        """Returns the machine that sends the update masked."""
         values = pack(self.fixed_point.encode(update, round.weights[client]), self.lanes)
         terms, identity = self._terms(round), self.identities.signer(client)
         if isinstance(terms, SparseTerms):
@@ -258,7 +240,6 @@ class MaskedAggregator(Aggregator):
         return last
 
     def identify(self, identities: Identities) -> None:
-        """Takes these keys from now on."""
         self.identities, self._latest = identities, None
 
 

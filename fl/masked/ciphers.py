@@ -39,13 +39,7 @@ def public_key(private: X25519PrivateKey) -> bytes:
 def agree(private: X25519PrivateKey, public: bytes, owner: int) -> bytes:
     """Returns the secret that the owners of both private keys share; use it in `derive` alone.
 
-    Args:
-        private: of this party.
-        public: of another client.
-        owner: that client.
-
-    Raises:
-        MessageError: the public key has low order, so that everybody would know the result.
+    Raises MessageError if the owner's public key has low order: everybody would know the result.
     """
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
@@ -86,17 +80,9 @@ def _zeros(count: int) -> bytes:
 def add_pair_mask(
     total: RingVector, secret: bytes, session: bytes, client: int, peer: int, sign: int = 1
 ) -> None:
-    """Adds the mask that a client has with a peer, or subtracts it for a sign of -1.
+    """Adds the mask that a client has with a peer to `total`, in place; sign -1 takes it off.
 
-    The two masks of a pair are opposite.
-
-    Args:
-        total: changed in place.
-        secret: of the pair, from `agree`.
-        session: that the key is for, of the round or of the pair.
-        client: whose mask it is.
-        peer: the other of the pair.
-        sign: 1 or -1.
+    The two masks of a pair are opposite. Its secret is from `agree`.
     """
     key = derive(secret, session, "pairwise mask", min(client, peer), max(client, peer))
     change = mask(key, total.size, total.dtype)

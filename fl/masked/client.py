@@ -45,12 +45,7 @@ class MaskedClient(Machine):
     """Advertises keys, deals shares of two of them, masks its values, and helps to unmask the sum.
 
     It answers each of the server's messages once, and withdraws from the round if one is wrong.
-
-    Args:
-        terms: of the round.
-        client: whose part it is.
-        values: its encoded update, packed, (words,).
-        identity: the key that it signs with.
+    Its values are its encoded update, packed, (words,); it signs with `identity`.
     """
 
     def __init__(self, terms: Terms, client: int, values: RingVector, identity: Signer) -> None:
@@ -78,7 +73,6 @@ class MaskedClient(Machine):
         }
 
     def state(self) -> dict[str, Value]:
-        """As `Machine.state`, of a machine that was started."""
         return {
             "due": list(self._due),
             "secrets": [self._secrets[kind] for kind in SECRETS],
@@ -99,7 +93,6 @@ class MaskedClient(Machine):
         return kept | {"clients": numbers(roster.clients)}
 
     def restore(self, state: Message) -> None:
-        """As `Machine.restore`."""
         self._due = texts(state, "due")
         secrets = state.body.get("secrets")
         if not isinstance(secrets, list) or len(secrets) != len(SECRETS):
@@ -121,7 +114,6 @@ class MaskedClient(Machine):
         return Roster(clients, adverts, session)
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the advertisement of fresh keys."""
         publics = (public_key(self._mask_key), public_key(self._share_key))
         advert = as_bytes(b"".join((*publics, commit(self._secrets[SEED]))))
         self._advert = advert.reshape(-1, KEY_BYTES)
@@ -129,7 +121,6 @@ class MaskedClient(Machine):
         yield self.send(SERVER, "advertise", advert=self._advert, signature=signature)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the answer to the message that is due from the server; ignores all others."""
         if message.sender != SERVER or message.kind not in self._due[:1]:
             return
         try:
@@ -212,8 +203,7 @@ class MaskedClient(Machine):
     def _open(self, message: Message) -> Message:
         """Returns the key of one share of each dealer: of a survivor's seed, else of its mask key.
 
-        Raises:
-            MessageError: fewer than t survivors signed the list that this client signed.
+        Raises MessageError if fewer than t survivors signed the list that this client signed.
         """
         signers = self._terms.listed(message, self._survivors)
         signatures = message.array(

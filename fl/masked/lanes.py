@@ -16,11 +16,7 @@ def words(size: int, lanes: int) -> int:
 
 
 def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -> None:
-    """Checks that no weighted sum of values in range leaves its lane.
-
-    Raises:
-        ArgumentError: one could.
-    """
+    """Checks that no weighted sum of values in range leaves its lane."""
     Whole(1, fixed_point.bits // 2).check("lanes", lanes)
     width = fixed_point.bits // lanes
     largest = sum(math.ldexp(fixed_point.clip * w, fixed_point.frac_bits) for w in weights)
@@ -52,11 +48,7 @@ def pack(values: RingVector, lanes: int) -> RingVector:
 
 
 def unpack(total: RingVector, size: int, lanes: int) -> RingVector:
-    """Returns the sums of so many values whose lanes were added up.
-
-    Guarantees:
-        Exact if the sums are below 2^(width - 1), as `check_lanes` has it.
-    """
+    """Returns the sums of so many values whose lanes were added up; see `check_lanes`."""
     if lanes == 1:
         return total
     bits = 8 * total.itemsize

@@ -17,12 +17,7 @@ from fl.round.quantization import RingVector
 
 
 class MaskedServer(StagedServer):
-    """Relays keys and sealed shares, adds masked values as they come, and unmasks their sum.
-
-    Args:
-        terms: of the round.
-        timeout: seconds that clients have in each stage.
-    """
+    """Relays keys and sealed shares, adds masked values as they come, and unmasks their sum."""
 
     def __init__(self, terms: Terms, timeout: float) -> None:
         super().__init__(terms, timeout)

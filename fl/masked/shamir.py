@@ -20,23 +20,13 @@ SHARE_BYTES = 33
 
 
 def share(secret: bytes, threshold: int, points: Sequence[int]) -> dict[int, bytes]:
-    """Returns one share for each point; any `threshold` of them give the secret back.
+    """Returns one share for each point; any `threshold` of them give the secret of 32 bytes back.
+
+    Points are distinct and in 1..PRIME - 1.
 
     Guarantees:
         Fewer shares are uniform and independent of the secret, whatever it is: the other
         coefficients of the polynomial come from the operating system's generator.
-
-    Cost:
-        33 bytes a share; `threshold` multiplications each.
-
-    Args:
-        secret: 32 bytes, read as a big-endian integer.
-        threshold: how many shares are needed.
-        points: of the shares, distinct and in 1 .. PRIME - 1.
-
-    Raises:
-        ArgumentError: a secret of another length, points that repeat or leave the field, or a
-            threshold that they cannot reach.
     """
     if len(secret) != SECRET_BYTES:
         rule = f"{SECRET_BYTES} bytes"
@@ -54,15 +44,9 @@ def share(secret: bytes, threshold: int, points: Sequence[int]) -> dict[int, byt
 
 
 def reconstruct(shares: Mapping[int, bytes]) -> bytes | None:
-    """Returns the secret of these shares; None if they belong to no secret of 32 bytes.
+    """Returns the secret of as many shares as the threshold, by point; None if they belong to none.
 
     A wrong share changes the secret and is not noticed here: compare the secret with a commitment.
-
-    Args:
-        shares: by point, exactly as many as the threshold.
-
-    Raises:
-        ArgumentError: no share, or a point outside 1 .. PRIME - 1.
     """
     points = tuple(shares)
     if not points:

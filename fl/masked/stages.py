@@ -24,10 +24,6 @@ class StagedServer(Machine):
     Each stage waits for one message from every client that is left. A client that sends a second
     one, or none in time, is left out from then on; values that were added before stay in the sum.
     The round fails if fewer than t clients complete a stage.
-
-    Args:
-        terms: of the round.
-        timeout: seconds that clients have in each stage.
     """
 
     def __init__(self, terms: Terms, timeout: float) -> None:
@@ -43,11 +39,9 @@ class StagedServer(Machine):
         """Returns what is done in each stage, by the kind of the message that clients send."""
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the time until which clients may advertise their keys."""
         yield from self._open("advertise", self.round.clients, now)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the refusal of a message that does not belong to the stage, or the stage's end."""
         client = message.sender
         if client not in self._waiting and client not in self._answers:
             return
@@ -65,7 +59,6 @@ class StagedServer(Machine):
             yield from self._end_stage(now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields the end of the stage, without the clients that sent nothing."""
         if self._stage in BEFORE_THE_SUM:
             for client in sorted(self._waiting):
                 yield Refusal(client, f"no {self._stage!r} within {self._timeout:g} s")

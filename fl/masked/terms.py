@@ -88,12 +88,9 @@ class Terms:
         return b"keys" + self.context + advert.tobytes()
 
     def verify(self, client: int, signature: Bytes, signed: bytes) -> None:
-        """Checks that the signature is that of the client under these bytes.
+        """Raises MessageError unless the signature is that of the client under these bytes.
 
         A right one is remembered, with all that it depends on, and a wrong one is not.
-
-        Raises:
-            MessageError: it is not.
         """
         try:
             self._verify(client, signature.tobytes(), signed)
@@ -101,13 +98,7 @@ class Terms:
             raise MessageError(f"a signature that is not client {client}'s") from error
 
     def verify_enough(self, signers: Iterable[int], signatures: Bytes, signed: bytes) -> None:
-        """Checks that the first t signatures are these clients' under these bytes.
-
-        More would prove nothing more.
-
-        Raises:
-            MessageError: one is not.
-        """
+        """Checks that the first t signatures are these clients': more would prove nothing more."""
         rows = zip(signers, signatures, strict=True)
         for client, signature in islice(rows, self.threshold):
             self.verify(client, signature, signed)
@@ -123,16 +114,10 @@ class Terms:
         return verify
 
     def listed(self, message: Message, allowed: Collection[int], *needed: int) -> tuple[int, ...]:
-        """Returns the clients that a message lists.
+        """Returns the clients that a message lists in its array "clients".
 
-        Args:
-            message: with an array "clients".
-            allowed: clients that it may list.
-            needed: clients that it must list.
-
-        Raises:
-            MessageError: they are not in ascending order, one of them is not allowed, one that is
-                needed is missing, or they are fewer than the threshold.
+        Raises MessageError if they are not in ascending order, one of them is not allowed, one that
+        is needed is missing, or they are fewer than the threshold.
         """
         clients = tuple(message.array("clients", np.int64, (-1,)).tolist())
         given = f"{message.kind!r} lists clients {clients}"
@@ -167,8 +152,7 @@ class Roster:
     def of(cls, terms: Terms, clients: Sequence[int], adverts: Bytes) -> "Roster":
         """Returns the roster of clients and adverts whose signatures were verified.
 
-        Raises:
-            MessageError: a key occurs twice; names the client.
+        Raises MessageError, with the name of the client, if a key occurs twice.
         """
         seen: dict[bytes, int] = {}
         for client, advert in zip(clients, adverts, strict=True):
@@ -181,9 +165,8 @@ class Roster:
     def read(cls, terms: Terms, message: Message, reader: int) -> "Roster":
         """Returns the roster in the server's message, which lists its reader.
 
-        Raises:
-            MessageError: it names another threshold, its list of clients breaks a rule of
-                `Terms.listed`, or a signature or a key is wrong; names whose.
+        Raises MessageError if it names another threshold, its list of clients breaks a rule of
+        `Terms.listed`, or a signature or a key is wrong; names whose.
         """
         if message.integer("threshold") != terms.threshold:
             raise MessageError(f"the server names a threshold that is not {terms.threshold}")
@@ -230,11 +213,7 @@ class Roster:
 
 
 def check_keys(client: int, advert: Bytes, seen: dict[bytes, int]) -> None:
-    """Adds a client's two public keys to those seen.
-
-    Raises:
-        MessageError: one was seen before.
-    """
+    """Adds a client's two public keys to those seen; raises MessageError if one was seen before."""
     for public in (row.tobytes() for row in advert[:2]):
         if public in seen:
             raise MessageError(f"client {client} advertises a key that client {seen[public]} has")

@@ -47,8 +47,7 @@ class Unmasking:
     def shares(self, holder: int, keys: Bytes) -> dict[int, bytes]:
         """Returns the shares that the holder's keys open, by dealer.
 
-        Raises:
-            MessageError: a key does not open its share, and the holder had not disputed that share.
+        Raises MessageError if a key does not open a share that the holder had not disputed.
         """
         opened = {}
         for dealer, key in zip(self.dealers(holder), keys, strict=True):
@@ -77,14 +76,9 @@ class Unmasking:
         return SEED if dealer in self.summed else MASK_KEY
 
     def secret(self, dealer: int, shares: Mapping[int, bytes]) -> bytes:
-        """Returns the seed of a survivor, or the mask key of a client that dropped out.
+        """Returns the seed of a survivor, or the mask key of a client that is gone, of t shares.
 
-        Args:
-            dealer: whose.
-            shares: by holder; the first t of them are taken.
-
-        Raises:
-            MessageError: fewer than t shares, or a secret that is not what the dealer advertised.
+        Raises MessageError if there are fewer, or the secret is not what the dealer advertised.
         """
         if len(shares) < self.threshold:
             few = f"{len(shares)} shares of client {dealer}'s {self._kind(dealer)} can be opened"

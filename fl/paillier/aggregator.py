@@ -122,13 +122,11 @@ class PaillierAggregator(Aggregator):
         self._packing([1, 1])
 
     def parameters(self) -> dict[str, Any]:
-        """As `Aggregator.parameters`."""
         names = ("key_bits", "packing", "hide_model", "model_range")
         return {**super().parameters(), **{name: getattr(self, name) for name in names}}
 
     @property
     def hides_model(self) -> bool:
-        """Whether clients alone have the model."""
         return self.hide_model
 
     @property
@@ -147,7 +145,6 @@ class PaillierAggregator(Aggregator):
         return Packing.of_round(self.key_bits, self.fixed_point, weights, packed=self.packing)
 
     def server(self, round: Round) -> Machine:
-        """Returns the machine that adds ciphertexts."""
         self._check_shown()
         packing = self._packing(round.weights.values())
         return PaillierServer(
@@ -155,7 +152,6 @@ class PaillierAggregator(Aggregator):
         )
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
-        """Returns the machine that encrypts the update, and may deal the key or decrypt the sum."""
         self._check_shown()
         held = self._held.setdefault(client, Held())
         packing = self._packing(round.weights.values())
@@ -207,7 +203,6 @@ class PaillierAggregator(Aggregator):
         return machines
 
     def check_round(self, round: Round) -> None:
-        """Checks that a round may be held; with `hide_model` one that has the model's key."""
         super().check_round(round)
         plan = round.plan
         if self.hide_model and plan is not None:
@@ -216,18 +211,15 @@ class PaillierAggregator(Aggregator):
             Between(0.5, 1.0, above=True).check("client_fraction", part, hint)
 
     def check_weights(self, weights: Collection[int]) -> None:
-        """Checks that no slot of a sum can overflow."""
         super().check_weights(weights)
         self._packing(weights)
 
     def kept(self, client: int) -> dict[str, Value]:
-        """Returns the key that the client holds, and the fingerprints of those that it has had."""
         held = self._held.get(client, Held())
         key = {} if held.key is None else {"p": held.key.p, "q": held.key.q}
         return {**key, "ever": sorted(held.ever)}
 
     def keep(self, client: int, state: Message) -> None:
-        """Goes on from what `kept` returned."""
         held = self._held[client] = Held(ever=set(texts(state, "ever")))
         p, q = (state.body.get(name) for name in ("p", "q"))
         if isinstance(p, int) and isinstance(q, int):

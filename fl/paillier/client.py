@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from extensions.errors import ArgumentError, CiphertextError, MessageError
 from fl.paillier.keys import PrivateKey, PublicKey, keygen
-from fl.paillier.packing import Packing
-from fl.paillier.rows import as_integers, as_rows, is_modulus
+from fl.paillier.packing import Packing, as_integers, as_rows, is_modulus
 from fl.paillier.scheme import decrypt
 from fl.paillier.sealing import EXCHANGE_BYTES, public_bytes, seal, unseal
 from fl.paillier.short import ShortRandomness
@@ -42,16 +41,7 @@ class Held:
 
 
 class PaillierClient(Machine):
-    """Answers each of the server's requests once: deal, key, decrypt.
-
-    Args:
-        round: what all know.
-        client: whose part this is.
-        values: its encoded update.
-        packing: of the round.
-        key_bits: of n.
-        held: what this client keeps from round to round.
-    """
+    """Answers each of the server's requests once: deal, key, decrypt."""
 
     def __init__(
         self,
@@ -71,21 +61,17 @@ class PaillierClient(Machine):
         self._due = {"deal", "key", "decrypt"}
 
     def state(self) -> dict[str, Value]:
-        """As `Machine.state`; what the client holds from round to round is not in it."""
         return {"due": sorted(self._due), "exchange": self._exchange.private_bytes_raw()}
 
     def restore(self, state: Message) -> None:
-        """As `Machine.restore`."""
         self._due = set(texts(state, "due"))
         self._exchange = X25519PrivateKey.from_private_bytes(octets(state, "exchange"))
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields "hello" with the client's X25519 key."""
         modulus = 0 if self._held.key is None else self._held.key.public.n
         yield self.send(SERVER, "hello", exchange=public_bytes(self._exchange), modulus=modulus)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the answer to the server, or why there is none."""
         if message.sender != SERVER or message.kind not in self._due:
             return
         self._due.remove(message.kind)

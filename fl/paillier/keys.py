@@ -103,11 +103,7 @@ class PrivateKey:
 
 
 def check_bits(bits: int, *, insecure_small_key: bool) -> None:
-    """Checks that keys of so many bits are allowed.
-
-    Raises:
-        ArgumentError: too few, or no multiple of 16.
-    """
+    """Checks that keys of so many bits are allowed: enough, and a multiple of 16."""
     least = SMALLEST_BITS if insecure_small_key else SECURE_BITS
     if not is_whole(bits, range(least, LARGEST_BITS + 1, 16)):
         raise ArgumentError(

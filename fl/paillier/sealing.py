@@ -42,15 +42,8 @@ def seal(
 ) -> bytes:
     """Returns the content for the owner of the peer's X25519 key alone, 16 bytes longer.
 
-    Args:
-        content: what is to be sealed, at most once for these two keys.
-        own: X25519 key of the sender, new in the round.
-        peer: the receiver, for errors.
-        theirs: X25519 key of the receiver, new in the round.
-        context: bytes that sender and receiver must agree on.
-
-    Raises:
-        MessageError: no X25519 key; names the peer.
+    Both keys are new in the round, and seal once; both sides must agree on the context. Raises
+    MessageError, with the name of the peer, if its key is none.
     """
     sender = public_bytes(own)
     return _cipher(own, peer, theirs, sender + theirs + context).encrypt(NONCE, content, context)
@@ -61,9 +54,7 @@ def unseal(
 ) -> bytes:
     """Returns what the peer sealed for the owner of `own`.
 
-    Raises:
-        MessageError: it was sealed with other keys or in another context, or changed; names the
-            peer.
+    Raises MessageError, with the name of the peer, if keys or context are others, or it changed.
     """
     cipher = _cipher(own, peer, theirs, theirs + public_bytes(own) + context)
     try:

@@ -8,8 +8,7 @@ from gmpy2 import mpz
 
 from extensions.errors import CiphertextError, MessageError
 from fl.paillier.keys import PublicKey
-from fl.paillier.packing import Packing, Signed
-from fl.paillier.rows import as_integers, as_rows, is_modulus
+from fl.paillier.packing import Packing, Signed, as_integers, as_rows, is_modulus
 from fl.paillier.scheme import check_ciphertext
 from fl.paillier.sealing import EXCHANGE_BYTES, is_exchange_key
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer
@@ -18,16 +17,7 @@ from fl.round.quantization import FixedPoint
 
 
 class PaillierServer(Machine):
-    """Goes from stage to stage, each named after the kind of message that it waits for.
-
-    Args:
-        round: what all know.
-        key_bits: of n.
-        packing: of the round.
-        fixed_point: how updates became integers.
-        min_clients: fewest whose sum is decrypted.
-        timeout: seconds that a stage lasts at most.
-    """
+    """Goes from stage to stage, each named after the kind of message that it waits for."""
 
     def __init__(
         self,
@@ -61,11 +51,9 @@ class PaillierServer(Machine):
         self._total: Signed | None = None
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the time until which clients may greet."""
         yield self._wait("hello", self.round.clients, now)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields what follows once all clients that the stage waits for have answered."""
         answer = message.sender, message.kind
         if message.sender not in self._waiting or answer in self._answered:
             return
@@ -79,7 +67,6 @@ class PaillierServer(Machine):
             yield from self._go_on(now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields what follows, without the clients that did not answer."""
         for client in sorted(self._waiting):
             yield from self._drop(client, f"no {self._stage} within {self._timeout:g} s")
         self._silent |= self._waiting

@@ -4,8 +4,8 @@ import json
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.randomness import SystemSource
-from extensions.rules import POSITIVE, Between, Whole, one_of
+from extensions.rules import POSITIVE, Between, Whole, check_fields
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.clipping import NOISE_UNITS, Units, clip_to_grid, norm_of
 from fl.privacy.ledgers import ClientLedgers
@@ -27,6 +27,7 @@ _SINGLE_BITS = 24
 """Bits of an integer that single precision represents, whatever the integer."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CentralDP(Mechanism):
     """Makes the models of a run private for every client as a whole.
 
@@ -85,63 +86,40 @@ class CentralDP(Mechanism):
     parameters_only = True
     hides_updates = True
     equal_weights = True
-    ledger: Ledger | ClientLedgers
+    noise_multiplier: Annotated[float, POSITIVE]
+    clip: Annotated[float, POSITIVE] = 1.0
+    sampling: Sampling = "poisson"
+    min_clients: Annotated[int, Whole(1)] = 2
+    adaptive: AdaptiveClipping | None = None
+    frac_bits: Annotated[int, Whole(1)] = 24
+    ledger: Ledger | ClientLedgers = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        noise_multiplier: float,
-        clip: float = 1.0,
-        sampling: Sampling = "poisson",
-        min_clients: int = 2,
-        adaptive: AdaptiveClipping | None = None,
-        frac_bits: int = 24,
-    ) -> None:
-        POSITIVE.check("noise_multiplier", noise_multiplier)
-        POSITIVE.check("clip", clip)
-        one_of(Sampling).check("sampling", sampling)
-        Whole(1).check("min_clients", min_clients)
-        Whole(1).check("frac_bits", frac_bits)
-        self.noise_multiplier = noise_multiplier
-        self.clip = self._initial_clip = float(clip)
-        self.sampling = sampling
-        self.min_clients = min_clients
-        self.adaptive = adaptive
-        self.extra_values = 0 if adaptive is None else 1
-        self.ledger = Ledger() if sampling == "poisson" else ClientLedgers()
-        self._frac_bits = frac_bits
-        self._rate = 0.0
-        self._expected = 0.0
+    def __post_init__(self) -> None:
+        check_fields(self)
+        self.clip = self._initial_clip = float(self.clip)
+        self.extra_values = 0 if self.adaptive is None else 1
+        self.ledger = Ledger() if self.sampling == "poisson" else ClientLedgers()
+        self._rate = self._expected = 0.0
         self._idle: frozenset[int] = frozenset()
         hint = "So the grid is finer than the noise. Raise {clip} or {frac_bits}."
-        Between(self._least_clip).check("clip", clip, hint)
+        Between(self._least_clip).check("clip", self.clip, hint)
 
     @property
     def _least_clip(self) -> float:
-        return math.ldexp(NOISE_UNITS / min(1.0, self.noise_multiplier), -self._frac_bits)
+        return math.ldexp(NOISE_UNITS / min(1.0, self.noise_multiplier), -self.frac_bits)
 
     @property
     def _bits(self) -> int:
         """Fractional bits of this round's grid, negative for a large C."""
-        return min(self._frac_bits, _SINGLE_BITS - math.ceil(math.log2(self.clip)))
+        return min(self.frac_bits, _SINGLE_BITS - math.ceil(math.log2(self.clip)))
 
     def parameters(self) -> dict[str, Any]:
-        """Returns the arguments."""
-        return {
-            "noise_multiplier": self.noise_multiplier,
-            "clip": self._initial_clip,
-            "sampling": self.sampling,
-            "min_clients": self.min_clients,
-            "adaptive": None if self.adaptive is None else asdict(self.adaptive),
-            "frac_bits": self._frac_bits,
-        }
+        names = ("noise_multiplier", "sampling", "min_clients", "frac_bits")
+        adaptive = None if self.adaptive is None else asdict(self.adaptive)
+        given = {name: getattr(self, name) for name in names}
+        return {**given, "clip": self._initial_clip, "adaptive": adaptive}
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:
-        """Returns a fresh Poisson sample, filled up to `min_clients`; None if it is "fixed".
-
-        Raises:
-            ArgumentError: fewer clients than `min_clients` in all.
-        """
         if self.sampling == "fixed":
             return None
         Whole(1, population).check("min_clients", self.min_clients)
@@ -160,7 +138,7 @@ class CentralDP(Mechanism):
         grid = aggregator.fixed_point
         if grid is None:
             return
-        finest = self._bits if self.adaptive is None else self._frac_bits
+        finest = self._bits if self.adaptive is None else self.frac_bits
         if finest > grid.frac_bits:
             rule = f"at most {grid.frac_bits}, those of the aggregator's fixed point"
             hint = "Rounded to that, updates would exceed the clipping norm."
@@ -171,19 +149,15 @@ class CentralDP(Mechanism):
             raise ArgumentError("clip", self.clip, rule, hint, code="range")
 
     def cohort(self, selected: int) -> int:
-        """Returns `min_clients` where clients are drawn each for itself."""
         return selected if self.sampling == "fixed" else self.min_clients
 
     def announced(self) -> dict[str, Any]:
-        """Returns the clipping norm."""
         return {"clip": self.clip}
 
     def tells(self, client: int) -> dict[str, Any]:
-        """Returns the clipping norm, and whether the client fills the round up."""
         return {**self.announced(), "idle": client in self._idle}
 
     def hear(self, client: int, told: Mapping[str, Any]) -> None:
-        """Takes the norm, where it is adaptive, and whether the client fills the round up."""
         self._idle = frozenset({client} if told.get("idle") is True else ())
         if self.adaptive is not None:
             clip: Any = told.get("clip")
@@ -191,11 +165,6 @@ class CentralDP(Mechanism):
             self.clip = float(clip)
 
     def charge(self, round: Round, population: int) -> None:
-        """Records one noisy sum in the ledger, or in those of the selected clients.
-
-        Raises:
-            ArgumentError: the count of adaptive clipping alone costs more than `noise_multiplier`.
-        """
         poisson = isinstance(self.ledger, Ledger)
         self._expected = self._rate * population if poisson else float(len(round.clients))
         self._multiplier()
@@ -215,7 +184,6 @@ class CentralDP(Mechanism):
         return self.adaptive.noise_of_sum(self.noise_multiplier, self._expected)
 
     def client(self, update: Vector, round: Round, client: int) -> Vector:
-        """Returns the update clipped on the grid, or zeros of a client that fills the round up."""
         if client in self._idle:
             return np.zeros(round.size)
         units = clip_to_grid(update, self.clip, order=2, frac_bits=self._bits)
@@ -225,7 +193,6 @@ class CentralDP(Mechanism):
         return np.append(values, 0.5 if norm_of(update, 2) <= self.clip else -0.5)
 
     def server(self, mean: Vector, round: Round, included: tuple[int, ...]) -> Vector:
-        """Returns the noisy sum over the expected number of clients, and adapts the clipping."""
         total = mean * len(included)
         size = round.size - self.extra_values
         result = self._noised(total[:size], self._multiplier() * self.clip, self._bits)
@@ -244,15 +211,9 @@ class CentralDP(Mechanism):
         return result
 
     def state(self) -> str:
-        """Returns the ledger and the clipping norm, as text."""
         return json.dumps({"ledger": self.ledger.to_json(), "clip": self.clip})
 
     def restore(self, state: str) -> None:
-        """Goes on from what `state` returned.
-
-        Raises:
-            ArgumentError: the text is no such state.
-        """
         try:
             entries = json.loads(state)
             ledger, clip = self.ledger.from_json(entries["ledger"]), float(entries["clip"])

@@ -43,11 +43,7 @@ def clip_to_grid(update: Vector, clip: float, *, order: int, frac_bits: int) -> 
 
 
 def bits_for(scale: float, least: float) -> int:
-    """Returns the fewest fractional bits with which `scale` is at least `least` units.
-
-    Raises:
-        ArgumentError: the scale, of noise, is 0 or infinite, or next to it.
-    """
+    """Returns the fewest fractional bits with which `scale` of noise is at least `least` units."""
     units = least / scale if scale > 0.0 else math.inf
     if not 0.0 < units < math.inf:
         rule, hint = (

@@ -115,9 +115,6 @@ def select(
         ratio: wanted share of the top k among those selected, on average.
         selected: h; 0: the last h of 1, 2, ... before E[nu] falls below ratio h, at most k, and 1
             if even that does.
-
-    Raises:
-        ArgumentError: sizes for which there are no such sets.
     """
     make = functools.partial(DimensionSelection, dimensions=dimensions, top=top, epsilon=epsilon)
     if selected:

@@ -1,14 +1,15 @@
 """Differential privacy of clients without a trusted server: each adds a share of the noise."""
 
 import math
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
-from extensions.rules import POSITIVE, Whole
+from extensions.rules import POSITIVE, Whole, check_fields
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
@@ -19,6 +20,7 @@ _LEAVES = 2.0**-40
 """Probability, at most, that noise takes a client's values out of the aggregator's range."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistributedDP(Mechanism):
     """Makes the sum of a round private for every client as a whole before the server has it.
 
@@ -71,21 +73,15 @@ class DistributedDP(Mechanism):
     equal_weights = True
     parameters_only = True
     hides_updates = True
-    ledger: ClientLedgers
+    noise_multiplier: Annotated[float, POSITIVE]
+    clip: Annotated[float, POSITIVE] = 1.0
+    ledger: ClientLedgers = field(default_factory=ClientLedgers, init=False)
 
-    def __init__(self, *, noise_multiplier: float, clip: float = 1.0) -> None:
-        POSITIVE.check("noise_multiplier", noise_multiplier)
-        POSITIVE.check("clip", clip)
-        self.noise_multiplier = noise_multiplier
-        self.clip = clip
-        self.ledger = ClientLedgers()
-        self._sharers = 0
-        self._siding = 0
-        self._taken = 0
-        self._frac_bits = 0
+    def __post_init__(self) -> None:
+        check_fields(self)
+        self._sharers = self._siding = self._taken = self._frac_bits = 0
 
     def parameters(self) -> dict[str, Any]:
-        """Returns the arguments, and how many share the noise of a run that was made."""
         given = {"noise_multiplier": self.noise_multiplier, "clip": self.clip}
         return {**given, "sharers": self._sharers, "siding": self._siding}
 
@@ -95,7 +91,6 @@ class DistributedDP(Mechanism):
         return self.noise_multiplier * self.clip / math.sqrt(self._sharers)
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
-        """Checks that every sum has t - c honest clients, and the grid is fine enough."""
         if self._taken not in (0, aggregator.honest(cohort)):
             rule = f"a new one: it is in a run in which {self._taken} clients add its noise"
             hint = "Make one for each run."
@@ -132,7 +127,6 @@ class DistributedDP(Mechanism):
         return size * math.erfc(max(0.0, bound - self.clip) / (math.sqrt(2) * self.share))
 
     def charge(self, round: Round, population: int) -> None:
-        """Records one noisy sum in the ledger of every selected client."""
         for client in round.clients:
             self._record(self.ledger.of(client), self.noise_multiplier)
 
@@ -160,7 +154,6 @@ class DistributedDP(Mechanism):
         return ledger.get_epsilon(delta)
 
     def client(self, update: Vector, round: Round, client: int) -> Vector:
-        """Returns the update clipped, with this client's share of the noise."""
         units = clip_to_grid(update, self.clip, order=2, frac_bits=self._frac_bits)
         noised = units + discrete_gaussian(math.ldexp(self.share, self._frac_bits), units.shape)
         private: Vector = np.ldexp(noised.astype(np.float64), -self._frac_bits)

@@ -1,17 +1,17 @@
 """Local differential privacy: each client clips its update and adds noise before it sends."""
 
+import functools
 import math
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import check_target
+from extensions.privacy.accounting import check_real, check_target
 from extensions.privacy.discrete import discrete_gaussian
-from extensions.rules import POSITIVE, one_of
-from fl.privacy.analytic_gaussian import analytic_noise
-from fl.privacy.clipping import bits_for, clip_to_grid
-from fl.privacy.laplace import discrete_laplace
+from extensions.rules import POSITIVE, Between, check_fields
+from fl.privacy.clipping import Units, bits_for, clip_to_grid
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator
@@ -26,6 +26,7 @@ _NOISE_UNITS = 2.0**20
 """Least scale of the noise on the grid on which it is drawn."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalDP(Mechanism):
     """Makes every update private against everybody, the server included, before it leaves.
 
@@ -70,27 +71,25 @@ class LocalDP(Mechanism):
     exchange = "delta"
     parameters_only = True
     hides_updates = True
-    ledger: ClientLedgers
+    epsilon: float
+    clip: Annotated[float, POSITIVE] = 1.0
+    delta: float = 0.0
+    noise: Noise = "gaussian"
+    ledger: ClientLedgers = field(default_factory=ClientLedgers, init=False)
 
-    def __init__(
-        self, *, epsilon: float, clip: float = 1.0, delta: float = 0.0, noise: Noise = "gaussian"
-    ) -> None:
-        one_of(Noise).check("noise", noise)
-        check_target(epsilon, largest=_LARGEST_EPSILON, advice="More protects nothing.")
-        POSITIVE.check("clip", clip)
-        if noise == "laplace" and delta != 0:
-            raise ArgumentError("delta", delta, "0 with {noise=laplace}", code="range")
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.noise = noise
-        self.ledger = ClientLedgers()
-        self._multiplier = analytic_noise(epsilon, delta) if noise == "gaussian" else 1 / epsilon
-        self.scale = self._multiplier * 2 * clip
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_target(self.epsilon, largest=_LARGEST_EPSILON, advice="More protects nothing.")
+        if self.noise == "laplace" and self.delta != 0:
+            raise ArgumentError("delta", self.delta, "0 with {noise=laplace}", code="range")
+        gaussian = self.noise == "gaussian"
+        self._multiplier = (
+            analytic_noise(self.epsilon, self.delta) if gaussian else 1 / self.epsilon
+        )
+        self.scale = self._multiplier * 2 * self.clip
         self._frac_bits = bits_for(self.scale, _NOISE_UNITS)
 
     def parameters(self) -> dict[str, Any]:
-        """Returns the arguments."""
         return {name: getattr(self, name) for name in ("epsilon", "delta", "clip", "noise")}
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
@@ -120,7 +119,6 @@ class LocalDP(Mechanism):
         return math.erfc(scaled / math.sqrt(2)) if self.noise == "gaussian" else math.exp(-scaled)
 
     def charge(self, round: Round, population: int) -> None:
-        """Records one release in the ledger of every selected client."""
         for client in round.clients:
             ledger = self.ledger.of(client)
             if self.noise == "gaussian":
@@ -129,7 +127,6 @@ class LocalDP(Mechanism):
                 ledger.charge("update", epsilon=self.epsilon, delta=0.0)
 
     def client(self, update: Vector, round: Round, client: int) -> Vector:
-        """Returns the update clipped, with noise."""
         gaussian = self.noise == "gaussian"
         units = clip_to_grid(
             update, self.clip, order=2 if gaussian else 1, frac_bits=self._frac_bits
@@ -138,3 +135,91 @@ class LocalDP(Mechanism):
         noised = units + draw(math.ldexp(self.scale, self._frac_bits), units.shape)
         private: Vector = np.ldexp(noised.astype(np.float64), -self._frac_bits)
         return private
+
+
+LAPLACE_TAIL = 700.0
+"""No draw of Laplace noise leaves as many scales but with probability below 2^-1000."""
+
+_LARGEST = 2.0**62
+
+
+@functools.lru_cache(maxsize=64)
+def _sampler(scale: float) -> Any:
+    """Returns OpenDP's measurement; `opendp.prelude` would import scikit-learn, for 1 s."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    integers = vector_domain(atom_domain(T="i64"))
+    return make_laplace(integers, l1_distance(T="i64"), scale=scale)
+
+
+def discrete_laplace(scale: float, shape: tuple[int, ...]) -> Units:
+    """Returns fresh integers with P(k) proportional to exp(-|k| / scale), in units of the grid.
+
+    Exact sampling by OpenDP, from a generator that the operating system seeds; the tables of
+    `extensions.privacy` are of Gaussians. A scale at which noise could leave the range of the
+    integers is an ArgumentError.
+
+    Source:
+        Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 2.
+    """
+    Between(0.0, _LARGEST / LAPLACE_TAIL, below=True).check("scale", scale)
+    if scale == 0.0 or math.prod(shape) == 0:
+        return np.zeros(shape, dtype=np.int64)
+    draws = _sampler(float(scale))([0] * math.prod(shape))
+    return np.asarray(draws, dtype=np.int64).reshape(shape)
+
+
+_ROUNDING = 1e-13
+"""Relative error of the tail probabilities below, at most; it is taken off delta."""
+
+
+def gaussian_delta(epsilon: float, noise_multiplier: float) -> float:
+    """Returns the least delta at which Gaussian noise is (epsilon, delta)-private, rounded up.
+
+    With s for its deviation over the sensitivity in L2 that is
+    P(N > epsilon s - 1/(2s)) - e^epsilon P(N > epsilon s + 1/(2s)).
+
+    Source:
+        Balle and Wang, ICML 2018, Theorem 8.
+    """
+    from scipy.special import log_ndtr
+
+    half, shift = 1 / (2 * noise_multiplier), epsilon * noise_multiplier
+    gained = math.exp(log_ndtr(half - shift))
+    lost = math.exp(epsilon + log_ndtr(-half - shift))
+    return max(0.0, gained - lost) + _ROUNDING * gained
+
+
+def analytic_noise(epsilon: float, delta: float) -> float:
+    """Returns the least noise multiplier of one (epsilon, delta)-private Gaussian release.
+
+    The usual sqrt(2 ln(1.25 / delta)) / epsilon holds for epsilon < 1 only, where it is too much;
+    further up it is too little, and the release is not private as stated.
+
+    Guarantees:
+        `gaussian_delta(epsilon, result) <= delta`, and the result is within 1e-9 (relative) of the
+        least.
+
+    Raises:
+        ArgumentError: epsilon not above 0, or delta not between 0 and 1.
+
+    Source:
+        Balle and Wang, ICML 2018, Algorithm 1; here by bisection.
+    """
+    epsilon, delta = check_real("epsilon", epsilon), check_real("delta", delta)
+    low = high = 1.0
+    while gaussian_delta(epsilon, high) > delta:
+        high *= 2.0
+    while gaussian_delta(epsilon, low) <= delta:
+        low /= 2.0
+    while high / low > 1 + 1e-9:
+        middle = math.sqrt(low * high)
+        if gaussian_delta(epsilon, middle) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high

@@ -69,15 +69,12 @@ class RecordDP(Mechanism):
         self.ledger = ClientLedgers()
 
     def parameters(self) -> dict[str, Any]:
-        """Returns the arguments."""
         return described(self.training)
 
     def check_records(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
-        """Checks that single records train, with a loss that is a mean or a sum over them."""
         self.training.check(model, x, y)
 
     def charge(self, round: Round, population: int) -> None:
-        """Records the round's steps in the ledger of every selected client."""
         for client in round.clients:
             self.ledger.of(client).record(
                 "local steps",

@@ -1,18 +1,20 @@
 """SignDS: a client sends a random sign and a few dimensions, privately selected."""
 
 import secrets
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.rules import POSITIVE, Between, Whole
+from extensions.rules import POSITIVE, Between, Whole, check_fields
 from fl.privacy.dimension_selection import DimensionSelection, select
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
 from fl.round.machines import Round, Vector
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SignDS(Mechanism):
     """Replaces every update by sign * sign_global_lr in a few selected dimensions, 0 in all others.
 
@@ -57,31 +59,17 @@ class SignDS(Mechanism):
     parameters_only = True
     hides_updates = True
     equal_weights = True
-    ledger: ClientLedgers
+    sign_k: Annotated[float, Between(0.0, 0.25, above=True)] = 0.01
+    sign_eps: Annotated[float, Between(0.0, 100.0, above=True)] = 100.0
+    sign_thr_ratio: Annotated[float, Between(0.5, 1.0)] = 0.6
+    sign_global_lr: Annotated[float, POSITIVE] = 1.0
+    sign_dim_out: Annotated[int, Whole(0, 50)] = 0
+    ledger: ClientLedgers = field(default_factory=ClientLedgers, init=False)
 
-    def __init__(
-        self,
-        *,
-        sign_k: float = 0.01,
-        sign_eps: float = 100.0,
-        sign_thr_ratio: float = 0.6,
-        sign_global_lr: float = 1.0,
-        sign_dim_out: int = 0,
-    ) -> None:
-        Between(0.0, 0.25, above=True).check("sign_k", sign_k)
-        Between(0.0, 100.0, above=True).check("sign_eps", sign_eps)
-        Between(0.5, 1.0).check("sign_thr_ratio", sign_thr_ratio)
-        POSITIVE.check("sign_global_lr", sign_global_lr)
-        Whole(0, 50).check("sign_dim_out", sign_dim_out)
-        self.sign_k = sign_k
-        self.sign_eps = sign_eps
-        self.sign_thr_ratio = sign_thr_ratio
-        self.sign_global_lr = sign_global_lr
-        self.sign_dim_out = sign_dim_out
-        self.ledger = ClientLedgers()
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def parameters(self) -> dict[str, Any]:
-        """Returns the arguments."""
         return {name: value for name, value in vars(self).items() if name.startswith("sign_")}
 
     def selection(self, size: int) -> DimensionSelection:
@@ -97,13 +85,11 @@ class SignDS(Mechanism):
         return select(size, top, self.sign_eps, self.sign_thr_ratio, self.sign_dim_out)
 
     def charge(self, round: Round, population: int) -> None:
-        """Records one selection in the ledger of every selected client."""
         self.selection(round.size)
         for client in round.clients:
             self.ledger.of(client).charge("update", epsilon=self.sign_eps, delta=0.0)
 
     def client(self, update: Vector, round: Round, client: int) -> Vector:
-        """Returns the sign, times the constant, in the selected dimensions."""
         law = self.selection(update.size)
         sign = secrets.choice((-1.0, 1.0))
         order = np.argpartition(-sign * update, law.top - 1)

@@ -269,9 +269,7 @@ class RemoteClient:
     def _begin(self, number: int) -> None:
         """Notes a round of this session, before anything of it is answered.
 
-        Raises:
-            MessageError: it took part in that round, or in a later one.
-            ArgumentError: its notes cannot be read or written.
+        Raises MessageError if it took part in that round or a later one.
         """
         folder = self.folder or durable.state_folder() / "fl"
         digest = hashlib.sha256(as_json(self._session()).encode()).hexdigest()
@@ -294,9 +292,8 @@ class RemoteClient:
 def made(client: int, make: Callable[[], RemoteClient]) -> RemoteClient:
     """Returns the client that `make` makes of its records, where errors are sent to the server.
 
-    Raises:
-        ArgumentError: in place of whatever it raises, whose words may have a value of a record:
-            they are in the client's log.
+    Words of whatever it raises may have a value of a record: they are in the client's log, and an
+    ArgumentError is raised in its place.
     """
     try:
         return make()
@@ -310,10 +307,8 @@ def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggr
     """Returns a copy of the settings' aggregator that knows the clients by these keys.
 
     The settings stay as they are: where an engine simulates several parties in one process, none
-    finds in them what another put there, and they can be sent to further processes.
-
-    Raises:
-        ArgumentError: it is not for clients on other hosts, or they sign and there are no keys.
+    finds in them what another put there, and they can be sent to further processes. Raises
+    ArgumentError if it is not for clients on other hosts, or they sign and there are no keys.
     """
     aggregator = settings.aggregator
     hosts = "where clients are on other hosts"

@@ -28,11 +28,7 @@ def packed(messages: Iterable[bytes]) -> list[Value]:
 
 
 def unpacked(message: Message) -> list[bytes]:
-    """Returns the encoded messages in a request or an answer.
-
-    Raises:
-        MessageError: there are none.
-    """
+    """Returns the encoded messages in a request or an answer, or raises MessageError."""
     kept = message.body.get("messages")
     if not isinstance(kept, list) or not all(isinstance(each, bytes) for each in kept):
         raise MessageError(f"{message.kind!r} holds no messages")

@@ -4,7 +4,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +20,9 @@ from fl.remote.transport import POLL, RemoteTransport
 from fl.round.identities import Identities, KeyFolder
 from fl.round.machines import Refusal
 from fl.round.messages import SERVER, Message
+from fl.round.view import Outcome
 from fl.training.callbacks import Callback
-from fl.training.course import Course, round_report
+from fl.training.course import Course
 from fl.training.data import Records
 from fl.training.evaluation import Tests
 from fl.training.history import History, RoundReport
@@ -100,17 +102,8 @@ class RemoteRun(Course):
         if begins and self.checkpoint is not None and self.checkpoint.exists():
             self.load(self.checkpoint)
         tests = Tests(self.model, test_set, {}, self.loss, self.metrics)
-        for _ in range(self._remaining()):
-            began = time.perf_counter()
-            report, error = self._round(post)
-            report = replace(tests.evaluated(report), seconds=time.perf_counter() - began)
-            self.history.rounds[-1] = report
-            self._save()
-            for callback in callbacks:
-                callback(self.history, self.model)
-            if error is not None and self.on_failure == "raise":
-                raise error
-        return self.history
+        perform = partial(self._round, post)
+        return self._rounds(self._remaining(), perform, tests, self._save, callbacks)
 
     def _save(self) -> None:
         if self.checkpoint is not None:
@@ -119,7 +112,7 @@ class RemoteRun(Course):
     def _facts(self) -> dict[str, Any]:
         return {"clients": self.clients}
 
-    def _round(self, post: Post) -> tuple[RoundReport, RoundError | None]:
+    def _round(self, post: Post) -> RoundError | None:
         number = len(self.history) + 1
         self._greet(post)
         selected = self.select(number, self.clients)
@@ -138,19 +131,12 @@ class RemoteRun(Course):
         )
         absent = [client for client in selected if client not in nodes]
         transport.refusals += [Refusal(client, "it is not connected") for client in absent]
-        included: tuple[int, ...] = ()
-        failure: RoundError | None = None
-        try:
-            included = self._exchange(number, nodes, transport)
-        except RoundError as error:
-            failure = error
-        report = round_report(number, selected, included, transport, failure)
-        return replace(report, virtual_seconds=transport.now), failure
+        exchange = partial(self._exchange, number, nodes, transport)
+        self.history.rounds[-1], failure = self._reported(number, selected, transport, exchange)
+        return failure
 
-    def _exchange(
-        self, number: int, nodes: dict[int, int], transport: RemoteTransport
-    ) -> tuple[int, ...]:
-        """Runs a round, changes the model if all of it succeeded, and returns who is in it."""
+    def _exchange(self, number: int, nodes: dict[int, int], transport: RemoteTransport) -> Outcome:
+        """Runs a round, and changes the model if all of it succeeded."""
         weights = self._weights()
         try:
             counts = {client: self.weight(self._records[client]) for client in nodes}
@@ -161,9 +147,9 @@ class RemoteRun(Course):
         self.mechanism.charge(round, self.clients)
         self._save()
         server = SessionServer(round, weights, self.aggregator, (), self.timeout)
-        self.outcome = transport.run(server)
-        self._advance(weights, self.outcome, round)
-        return self.outcome.included
+        outcome = transport.run(server)
+        self._advance(weights, outcome, round)
+        return outcome
 
     def _fitting(self, counts: Mapping[int, int], transport: RemoteTransport) -> Mapping[int, int]:
         """Returns the weights of a round, without the largest if they are beyond the aggregator.
@@ -222,9 +208,7 @@ class RemoteRun(Course):
     def _source(self, reply: Message, node: int, challenge: bytes, post: Post) -> str:
         """Returns where the key comes from by which a client shows that it is on a node.
 
-        Raises:
-            InvalidSignature: it does not show that.
-            MessageError: the engine knows the node by another client's key.
+        Raises InvalidSignature if it does not, MessageError if the engine has another client's key.
         """
         if self.identities is None:
             return "none"

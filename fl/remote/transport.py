@@ -9,15 +9,16 @@ from fl.remote.links import LINK_BYTES
 from fl.remote.post import Answer, Post
 from fl.round.choices import Keep
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
-from fl.round.messages import SERVER, Message, Party, Value, party_name
+from fl.round.messages import SERVER, Message, Value, party_name
 from fl.round.state import keyed
-from fl.round.view import Outcome, Sent, Transcript
+from fl.round.transport import Carrier
+from fl.round.view import Outcome, Sent
 
 POLL = 0.5
 """Seconds between two looks at the timers, while answers are awaited."""
 
 
-class RemoteTransport:
+class RemoteTransport(Carrier):
     """Carries the messages of one round.
 
     A client gets all messages that wait for it in one request, and no further one before it has
@@ -25,20 +26,9 @@ class RemoteTransport:
     client whose answer is malformed, or speaks for another party, or that leaves the round, or
     whose node fails, is left out by name; to the machine that is a message of kind "withdraw".
 
-    Args:
-        post: of the engine.
-        nodes: where each client of the round is.
-        told: what the mechanism tells a client, and a digest of the settings, as JSON.
-        transcript: what is kept of the messages (`Transcript`). Of those between clients it has
-            what the server sees. Messages count as arrived when they are sent, so that `leaks_to`
-            errs on the side of a leak.
-        between_clients: whether clients send each other messages.
-        clock: seconds.
-
-    Attributes:
-        transcript: the messages so far.
-        refusals: of clients that were left out so far.
-        vanished: clients that owe an answer when the round ends.
+    Of messages between clients the transcript has what the server sees. Messages count as arrived
+    when they are sent, so that `leaks_to` errs on the side of a leak. Clients that owe an answer
+    when the round ends have vanished.
     """
 
     def __init__(
@@ -51,9 +41,7 @@ class RemoteTransport:
         between_clients: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.transcript = Transcript(transcript)
-        self.refusals: list[Refusal] = []
-        self.vanished: list[Party] = []
+        super().__init__(transcript)
         self._post = post
         self._nodes = nodes
         self._clients = {node: client for client, node in nodes.items()}
@@ -66,7 +54,6 @@ class RemoteTransport:
         self._gone: set[int] = set()
         self._links: dict[int, bytes] = {}
         self._timers: dict[str, float] = {}
-        self._aggregate: Aggregate | None = None
 
     @property
     def now(self) -> float:
@@ -74,31 +61,16 @@ class RemoteTransport:
         return self._clock() - self._began
 
     def run(self, machine: Machine) -> Outcome:
-        """Returns what came of a round.
-
-        Args:
-            machine: the server's.
-
-        Raises:
-            RoundError: the round failed; it names the clients that were left out.
-        """
+        """Returns what came of a round; one that fails is a RoundError."""
         self._machine = machine
         try:
-            self._carry_out(machine.start(self.now))
-            while self._aggregate is None:
-                self._turn()
-        except RoundError as error:
-            refused = {refusal.client: refusal.reason for refusal in self.refusals}
-            raise RoundError(error.number, error.reason, refused | error.refused) from error
+            with self._naming_the_refused():
+                self._carry_out(machine.start(self.now))
+                while self._aggregate is None:
+                    self._turn()
         finally:
             self.vanished = sorted(self._asked - self._gone)
-        return Outcome(
-            aggregate=self._aggregate,
-            refusals=tuple(self.refusals),
-            vanished=tuple(self.vanished),
-            seconds=self.now,
-            transcript=self.transcript,
-        )
+        return self._outcome(self._aggregate, self.now)
 
     def _turn(self) -> None:
         """Sends what waits, takes answers, and lets timers expire that are due."""
@@ -190,10 +162,6 @@ class RemoteTransport:
         self._waiting[client] = []
         withdrawal = refusal.withdrawal(self._machine.round.number)
         self._carry_out(self._machine.receive(withdrawal, self.now))
-
-    def _refuse(self, refusal: Refusal) -> None:
-        if refusal.client not in {known.client for known in self.refusals}:
-            self.refusals.append(refusal)
 
     def _carry_out(self, outputs: Iterable[Output]) -> None:
         for output in outputs:

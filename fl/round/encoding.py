@@ -42,11 +42,7 @@ def readable(text: str) -> str:
 
 
 def encode_count(number: int) -> bytes:
-    """Returns LEB128.
-
-    Raises:
-        MessageError: the number is negative or too long.
-    """
+    """Returns LEB128; raises MessageError if the number is negative or too long."""
     if not 0 <= number < 2**COUNT_BITS:
         raise MessageError(f"a round or length has no encoding but in 0..2^{COUNT_BITS} - 1.")
     out = bytearray()
@@ -71,11 +67,7 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_value(value: Value, depth: int = 0) -> bytes:
-    """Returns a tag and the content.
-
-    Raises:
-        MessageError: the value has no encoding.
-    """
+    """Returns a tag and the content; raises MessageError if the value has no encoding."""
     match value:
         case bool():
             raise MessageError("a bool has no encoding: send 0 or 1.")

@@ -63,13 +63,11 @@ class FreshIdentities(Identities):
         self._keys: dict[int, Ed25519PrivateKey] = {}
 
     def signer(self, client: int) -> Ed25519PrivateKey:
-        """Returns the key of the client."""
         if client not in self._keys:
             self._keys[client] = Ed25519PrivateKey.generate()
         return self._keys[client]
 
     def verifier(self, client: int) -> Ed25519PublicKey:
-        """Returns the public key of the client."""
         return self.signer(client).public_key()
 
 
@@ -85,7 +83,6 @@ class EllipticSigner:
         self._key = key
 
     def sign(self, data: bytes, /) -> bytes:
-        """Returns the signature under the data."""
         length = _length(self._key.curve)
         pair = decode_dss_signature(self._key.sign(data, _HASH))
         return b"".join(number.to_bytes(length) for number in pair)
@@ -98,7 +95,6 @@ class EllipticVerifier:
         self._key = key
 
     def verify(self, signature: bytes, data: bytes, /) -> None:
-        """Checks that that is the signature under the data; else raises InvalidSignature."""
         length = _length(self._key.curve)
         if len(signature) != 2 * length:
             raise InvalidSignature
@@ -154,11 +150,7 @@ class KeyFolder(Identities):
         return next((k for k, known in self._public.items() if known == public), None)
 
     def own(self) -> int:
-        """Returns the client whose private key this is.
-
-        Raises:
-            ArgumentError: there is none, or its public key is not in the folder.
-        """
+        """Returns the client whose private key this is, and whose public key is in the folder."""
         if self.private is None:
             raise ArgumentError("private", None, "", code="missing")
         client = self.client_of(raw_public(_private(self.private).public_key()))
@@ -168,11 +160,6 @@ class KeyFolder(Identities):
         return client
 
     def signer(self, client: int) -> Signer:
-        """Returns the private key of a client.
-
-        Raises:
-            ArgumentError: there is no file of it, or it is another client's.
-        """
         path = self.private or self.folder / str(client)
         key = _private(path)
         if self.client_of(raw_public(key.public_key())) != client:
@@ -180,11 +167,6 @@ class KeyFolder(Identities):
         return key if isinstance(key, Ed25519PrivateKey) else EllipticSigner(key)
 
     def verifier(self, client: int) -> Verifier:
-        """Returns the public key of a client.
-
-        Raises:
-            ArgumentError: there is no file of it.
-        """
         if client not in self._verifiers:
             raise ArgumentError(
                 "keys", str(self.folder), f"a folder with {client}.pub", code="file"

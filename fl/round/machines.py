@@ -210,11 +210,7 @@ class Machine(ABC):
         )
 
     def check_round(self, message: Message) -> None:
-        """Checks that the message is of this round.
-
-        Raises:
-            MessageError: it is not.
-        """
+        """Raises MessageError unless the message is of this round."""
         if message.round != self.round.number:
             raise MessageError(f"a message of round {message.round}, not {self.round.number}")
 

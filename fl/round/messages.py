@@ -73,11 +73,7 @@ class Message:
         )
 
     def integer(self, name: str) -> int:
-        """Returns the integer of that name, of 64 bits with its sign.
-
-        Raises:
-            MessageError: there is none; names the sender.
-        """
+        """Returns the integer of that name, of 64 bits with its sign, or raises MessageError."""
         value = self.body.get(name)
         if type(value) is not int or not -(2**63) <= value < 2**63:
             raise self._without(f"an integer {name!r} of 64 bits")
@@ -110,11 +106,8 @@ class Message:
 
         Version, round, sender, receiver, kind, number of values; of each value its name, a tag and
         its content. Counts and lengths are LEB128; arrays are little-endian, in C order, behind
-        their type and shape; integers are in two's complement behind their length. The bounds of
-        all of these are those of `fl.round.encoding`.
-
-        Raises:
-            MessageError: a value has no encoding, or is beyond its bound.
+        their type and shape; integers are in two's complement behind their length. Raises
+        MessageError if a value has no encoding, or is beyond its bound (`fl.round.encoding`).
         """
         parts = [bytes([VERSION]), encode_count(self.round)]
         parts += [encode_party(party) for party in (self.sender, self.receiver)]
@@ -125,11 +118,7 @@ class Message:
 
     @classmethod
     def decode(cls, data: bytes) -> "Message":
-        """Returns the message in the bytes.
-
-        Raises:
-            MessageError: the bytes are no message, or not all of them are.
-        """
+        """Returns the message in the bytes; raises MessageError if not all of them are one."""
         try:
             return cls._read(Reader(data))
         except (IndexError, ValueError) as error:

@@ -16,11 +16,7 @@ VERSION = 1
 
 
 def dump(machine: Machine) -> bytes:
-    """Returns the state of a machine, as a message that the party sends itself.
-
-    Raises:
-        MessageError: the machine cannot be dumped; a server's goes on in its own process.
-    """
+    """Returns the state of a machine, as a message that the party sends itself."""
     return Message(
         round=machine.round.number,
         sender=machine.party,
@@ -33,9 +29,7 @@ def dump(machine: Machine) -> bytes:
 def load(machine: Machine, data: bytes) -> None:
     """Gives a machine, which was made with the same arguments, the state that was dumped.
 
-    Raises:
-        MessageError: the bytes are the state of another kind of machine, party, round or version,
-            or of none.
+    Raises MessageError if it is that of another kind of machine, party, round or version.
     """
     state = Message.decode(data)
     kept = (state.kind, state.sender, state.round, state.integer("version"))
@@ -82,11 +76,7 @@ def keyed(pairs: Mapping[int, bytes], name: str) -> dict[str, Value]:
 
 
 def keyed_of(state: Message, name: str) -> dict[int, bytes]:
-    """Returns what `keyed` wrote under that name.
-
-    Raises:
-        MessageError: nothing.
-    """
+    """Returns what `keyed` wrote under that name; raises MessageError if that is nothing."""
     numbers = state.array(name, np.int64, (-1,)).tolist()
     if not numbers:
         return {}

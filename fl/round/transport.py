@@ -2,13 +2,16 @@
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from statistics import mode
 
-from extensions.errors import ArgumentError, MessageError, RoundError
+from extensions.errors import ArgumentError, MessageError, RoundError, UpdateError
 from extensions.rules import one_of
+from fl.round.aggregator import Aggregator
 from fl.round.choices import Keep
-from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.round.messages import SERVER, Message, Party, party_name
 from fl.round.network import DropOut, Network
 from fl.round.view import Outcome, Sent, Transcript
@@ -16,7 +19,50 @@ from fl.round.view import Outcome, Sent, Transcript
 Event = Callable[[], Iterable[Output]]
 
 
-class InProcessTransport:
+class Carrier:
+    """What carries the messages of one round, and what it has of it.
+
+    Attributes:
+        transcript: the messages that were sent so far; of a round that failed, too.
+        refusals: of clients that were left out so far.
+        vanished: parties that dropped out so far.
+    """
+
+    def __init__(self, transcript: Keep) -> None:
+        self.transcript = Transcript(transcript)
+        self.refusals: list[Refusal] = []
+        self.vanished: list[Party] = []
+        self._aggregate: Aggregate | None = None
+
+    @property
+    def now(self) -> float:
+        """The present time, in seconds."""
+        raise NotImplementedError
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.client not in {known.client for known in self.refusals}:
+            self.refusals.append(refusal)
+
+    @contextmanager
+    def _naming_the_refused(self) -> Iterator[None]:
+        """Adds to a RoundError who was left out."""
+        try:
+            yield
+        except RoundError as error:
+            refused = {refusal.client: refusal.reason for refusal in self.refusals}
+            raise RoundError(error.number, error.reason, refused | error.refused) from error
+
+    def _outcome(self, aggregate: Aggregate, seconds: float) -> Outcome:
+        return Outcome(
+            aggregate=aggregate,
+            refusals=tuple(self.refusals),
+            vanished=tuple(self.vanished),
+            seconds=seconds,
+            transcript=self.transcript,
+        )
+
+
+class InProcessTransport(Carrier):
     """Carries the messages of one round between machines in this process.
 
     Every message is encoded, counted in bytes and decoded again: machines share none of its values.
@@ -32,12 +78,6 @@ class InProcessTransport:
         network: delays and bandwidths; none unless given.
         drop_outs: who vanishes when.
         transcript: what is kept of the messages (`Transcript`).
-
-    Attributes:
-        transcript: the messages that were sent; of a round that failed, too.
-        refusals: of clients that were left out so far.
-        vanished: parties that dropped out so far.
-        now: the present time, in seconds.
     """
 
     def __init__(
@@ -46,6 +86,7 @@ class InProcessTransport:
         drop_outs: Sequence[DropOut] = (),
         transcript: Keep = "all",
     ) -> None:
+        super().__init__(transcript)
         self._network = network or Network()
         self._drop_outs = tuple(drop_outs)
         self._machines: dict[Party, Machine] = {}
@@ -55,11 +96,12 @@ class InProcessTransport:
         self._free: dict[tuple[Party, Party], float] = {}
         self._left: set[Party] = set()
         self._ended: float | None = None
-        self._aggregate: Aggregate | None = None
-        self.transcript = Transcript(transcript)
-        self.refusals: list[Refusal] = []
-        self.vanished: list[Party] = []
-        self.now = 0.0
+        self._now = 0.0
+
+    @property
+    def now(self) -> float:
+        """The present time on the virtual clock, in seconds."""
+        return self._now
 
     def run(self, machines: Mapping[Party, Machine]) -> Outcome:
         """Returns what came of a round, once the server has its result.
@@ -80,28 +122,19 @@ class InProcessTransport:
         self._machines = dict(machines)
         for party in machines:
             self._schedule(0.0, party, partial(self._start, party))
-        try:
+        with self._naming_the_refused():
             return self._until_nothing_is_under_way()
-        except RoundError as error:
-            refused = {refusal.client: refusal.reason for refusal in self.refusals}
-            raise RoundError(error.number, error.reason, refused | error.refused) from error
 
     def _until_nothing_is_under_way(self) -> Outcome:
         while self._events:
-            self.now, _, party, event = heapq.heappop(self._events)
+            self._now, _, party, event = heapq.heappop(self._events)
             if party not in self.vanished and party not in self._left:
                 self._carry_out(party, self._outputs(party, event))
         if self._aggregate is None or self._ended is None:
             gone = ", ".join(map(party_name, self.vanished)) or "nobody"
             reason = f"nothing is under way and no timer is set; {gone} vanished."
             raise RoundError(self._machines[SERVER].round.number, reason)
-        return Outcome(
-            aggregate=self._aggregate,
-            refusals=tuple(self.refusals),
-            vanished=tuple(self.vanished),
-            seconds=self._ended,
-            transcript=self.transcript,
-        )
+        return self._outcome(self._aggregate, self._ended)
 
     def _schedule(self, at: float, party: Party, event: Event) -> None:
         heapq.heappush(self._events, (at, next(self._order), party, event))
@@ -159,8 +192,7 @@ class InProcessTransport:
                     if output.at is not None:
                         self._schedule(output.at, party, partial(self._expire, party, output))
                 case Refusal():
-                    if output.client not in {known.client for known in self.refusals}:
-                        self.refusals.append(output)
+                    self._refuse(output)
                     if output.client == party:
                         self._left.add(party)
                         self._send(output.withdrawal(self._machines[SERVER].round.number))
@@ -187,3 +219,42 @@ class InProcessTransport:
         self._free[way] = max(self.now, self._free.get(way, 0.0)) + size / link.bandwidth
         arrival = partial(self._deliver, message, kept)
         self._schedule(self._free[way] + link.delay, message.receiver, arrival)
+
+
+def aggregate(
+    aggregator: Aggregator,
+    updates: Mapping[int, Vector],
+    weights: Mapping[int, int] | None = None,
+    *,
+    number: int = 1,
+    transport: InProcessTransport | None = None,
+) -> Outcome:
+    """Returns the weighted mean of the updates, and all that was sent for it.
+
+    Args:
+        aggregator: the protocol.
+        updates: by client, each of shape (size,); the size is that of most of them.
+        weights: by client; 1 each unless given.
+        number: of the round.
+        transport: a new one, with its delays and drop-outs; none of them unless given.
+
+    Raises:
+        ArgumentError: what the aggregator refuses before anything is sent.
+        UpdateError: an update that its client would not send; names the client.
+        RoundError: the round failed.
+    """
+    if not updates:
+        raise ArgumentError("updates", {}, "", code="missing")
+    if weights is not None and weights.keys() != updates.keys():
+        raise ArgumentError("weights", sorted(weights), f"those of clients {sorted(updates)}")
+    size = mode(update.size for update in updates.values())
+    round = Round(number=number, size=size, weights=weights or dict.fromkeys(updates, 1))
+    aggregator.check_round(round)
+    machines: dict[Party, Machine] = {SERVER: aggregator.server(round)}
+    for client in round.clients:
+        try:
+            aggregator.check_update(updates[client], round.size)
+        except UpdateError as error:
+            raise UpdateError(f"client {client}: {error}") from error
+        machines[client] = aggregator.client(round, client, updates[client])
+    return (transport or InProcessTransport()).run(machines | dict(aggregator.others(round)))

@@ -3,20 +3,26 @@
 import copy
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
+import numpy as np
 from torch import nn
 
+from extensions import durable
 from extensions.errors import ArgumentError, RoundError, UpdateError
+from extensions.npz import read_npz
 from extensions.printing import table
 from extensions.rules import Whole
-from fl.round.machines import Refusal, Round
-from fl.round.messages import SERVER, Party
-from fl.round.view import Outcome, Transcript
-from fl.training.checkpoint import Checkpoint
+from fl.round.machines import Round
+from fl.round.messages import SERVER
+from fl.round.transport import Carrier
+from fl.round.view import Outcome
+from fl.training.callbacks import Callback
+from fl.training.evaluation import Tests
 from fl.training.history import History, RoundReport
 from fl.training.optimizers import State, apply, check_state
 from fl.training.settings import RunSettings, as_json
@@ -29,13 +35,56 @@ from fl.training.weights import (
     set_weights,
 )
 
+_OPTIMIZER = "optimizer."
 
-class Carrier(Protocol):
-    """A transport, after a round: what it has of it."""
 
-    transcript: Transcript
-    refusals: list[Refusal]
-    vanished: list[Party]
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A run between two rounds.
+
+    Attributes:
+        weights: of the model.
+        settings: what must be alike where the run goes on, as text.
+        history: as JSON.
+        mechanism: its state, with its ledger, as text; empty: it has none.
+        optimizer: the state of the server's, by name.
+    """
+
+    weights: Weights
+    settings: str
+    history: str
+    mechanism: str
+    optimizer: State
+
+    def write(self, path: Path) -> None:
+        """Writes the file whole or not at all; its owner alone may read it."""
+        with durable.write(path) as file:
+            entries: dict[str, Any] = {k: v for k, v in vars(self).items() if k != "optimizer"}
+            entries |= {f"{_OPTIMIZER}{name}": kept for name, kept in self.optimizer.items()}
+            np.savez(file, **entries)
+
+    @classmethod
+    def read(cls, path: Path) -> "Checkpoint":
+        """Returns what was written; another file, or none, is an ArgumentError."""
+        try:
+            held = read_npz(path)
+            texts: dict[str, Any] = {
+                name: str(held[name]) for name in ("settings", "history", "mechanism")
+            }
+            weights, settings = held["weights"], json.loads(texts["settings"])
+            if (
+                weights.dtype != np.float32
+                or weights.ndim != 1
+                or not np.all(np.isfinite(weights))
+                or not isinstance(settings, dict)
+            ):
+                raise ValueError
+        except (ValueError, KeyError, RecursionError) as error:
+            rule = "a file that FederatedAveraging.save wrote"
+            raise ArgumentError("path", str(path), rule, code="file") from error
+        kept = [name for name in held if name.startswith(_OPTIMIZER)]
+        optimizer = {name.removeprefix(_OPTIMIZER): held[name] for name in kept}
+        return cls(weights=weights, optimizer=optimizer, **texts)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -84,11 +133,7 @@ class Course(RunSettings):
         return Round(number=number, size=size, weights=weights, plan=self.plan(population))
 
     def _advance(self, weights: Weights, outcome: Outcome, round: Round) -> None:
-        """Makes the next model of a round's mean.
-
-        Raises:
-            RoundError: it would hold NaN or infinity; the model stays.
-        """
+        """Makes the next model of a round's mean; one with NaN or infinity is a RoundError."""
         mean = self.mechanism.server(outcome.aggregate.mean, round, outcome.included)
         state = self._optimizer_state
         try:
@@ -101,17 +146,70 @@ class Course(RunSettings):
         self._optimizer_state = state
 
     def _weights(self) -> Weights:
-        """Returns what clients exchange of the model, which stays what it was from the start.
-
-        Raises:
-            ArgumentError: a parameter was frozen since, or is no longer.
-        """
+        """Returns what clients exchange of the model, no parameter of which was frozen since."""
         weights = get_weights(self.model, statistics=self.exchanges_statistics)
         if weights.size != (first := self._of_parameters.size):
             hint = "Make a new run of it, with the same mechanism, whose ledger goes on."
             rule = f"one of which {first} values are exchanged, as when the run was made"
             raise ArgumentError("model", f"{weights.size} values", rule, hint, code="shape")
         return weights
+
+    def _rounds(
+        self,
+        rounds: int,
+        perform: Callable[[], RoundError | None],
+        tests: Tests,
+        save: Callable[[], None],
+        callbacks: Sequence[Callback],
+        every: int = 1,
+    ) -> History:
+        """Runs so many rounds, each of which `perform` adds to the history, and returns all.
+
+        Each is evaluated, or one of `every`, and the last, then saved, and then told of.
+        """
+        for left in reversed(range(rounds)):
+            began = time.perf_counter()
+            failure = perform()
+            report = self.history[-1]
+            if left == 0 or report.number % every == 0:
+                report = tests.evaluated(report)
+            self.history.rounds[-1] = replace(report, seconds=time.perf_counter() - began)
+            save()
+            for callback in callbacks:
+                callback(self.history, self.model)
+            if failure is not None and self.on_failure == "raise":
+                raise failure
+        return self.history
+
+    def _reported(
+        self,
+        number: int,
+        selected: tuple[int, ...],
+        carrier: Carrier,
+        exchange: Callable[[], Outcome],
+    ) -> tuple[RoundReport, RoundError | None]:
+        """Returns the report of a round that `exchange` runs, without its time, and its failure."""
+        included: tuple[int, ...] = ()
+        failure: RoundError | None = None
+        try:
+            self.outcome = exchange()
+            included = self.outcome.included
+        except RoundError as error:
+            failure = error
+        transcript = carrier.transcript
+        report = RoundReport(
+            number=number,
+            selected=selected,
+            included=included,
+            refused={refusal.client: refusal.reason for refusal in carrier.refusals},
+            vanished=tuple(carrier.vanished),
+            failure=failure.reason if failure else "",
+            bytes_up=transcript.bytes(receiver=SERVER),
+            bytes_down=transcript.bytes(sender=SERVER),
+            bytes_total=transcript.bytes(),
+            virtual_seconds=carrier.now if failure or not self.outcome else self.outcome.seconds,
+        )
+        return report, failure
 
     def _remaining(self) -> int:
         if self.rounds is None:
@@ -183,25 +281,3 @@ class Course(RunSettings):
     def _facts(self) -> dict[str, Any]:
         """Returns what else must be equal in a run that goes on from this one, JSON by name."""
         return {}
-
-
-def round_report(
-    number: int,
-    selected: tuple[int, ...],
-    included: tuple[int, ...],
-    carrier: Carrier,
-    failure: RoundError | None,
-) -> RoundReport:
-    """Returns the report of a round that a transport carried, without its times."""
-    transcript = carrier.transcript
-    return RoundReport(
-        number=number,
-        selected=selected,
-        included=included,
-        refused={refusal.client: refusal.reason for refusal in carrier.refusals},
-        vanished=tuple(carrier.vanished),
-        failure=failure.reason if failure else "",
-        bytes_up=transcript.bytes(receiver=SERVER),
-        bytes_down=transcript.bytes(sender=SERVER),
-        bytes_total=transcript.bytes(),
-    )

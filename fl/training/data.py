@@ -21,16 +21,10 @@ Records = Dataset[Any] | tuple[Any, Any]
 def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Tensor, Tensor]:
     """Returns records (records, ...) and labels (records,) or (records, ...), each as it is.
 
-    Records of double or half precision are in single precision; integers stay integers.
-
-    Args:
-        records: the data set; one that is no `TensorDataset` is read item by item.
-        name: of the argument, for errors.
-        hidden: whether nobody may learn of a single record. One that cannot be read, or that has
-            another shape or type than most, then becomes one that no training takes.
-
-    Raises:
-        ArgumentError: no records, or not as many labels.
+    Records of double or half precision are in single precision; integers stay integers. One that
+    is no `TensorDataset` is read item by item. Where records are `hidden`, nobody may learn of a
+    single one: one that cannot be read, or of another shape or type than most, then becomes one
+    that no training takes. Raises ArgumentError if there are no records, or not as many labels.
     """
     whole: Any = records.tensors if isinstance(records, TensorDataset) else records
     try:

@@ -32,15 +32,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Returns the mean loss, the accuracy where labels number classes, and each metric, by name.
 
-    Args:
-        model: of one output a record, or one a class.
-        x: records, on any device.
-        y: labels.
-        loss: mean over a batch.
-        metrics: by name; each sees the outputs of all records at once.
-
-    Raises:
-        ArgumentError: a metric that is not one number; names it.
+    The model has one output a record, or one a class; each metric sees those of all records at
+    once. Raises ArgumentError, with the name of the metric, if one is not one number.
     """
     model.eval()
     device = device_of(model)
@@ -68,11 +61,7 @@ def numbers_classes(outputs: Tensor, labels: Tensor) -> bool:
 
 
 def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> bool:
-    """Returns whether labels number classes, of which the loss takes the first rows.
-
-    Raises:
-        ArgumentError: it does not.
-    """
+    """Returns whether labels number classes, of which the loss takes the first rows."""
     try:
         return ACCURACY in evaluate(model, x[:ROWS], y[:ROWS], loss, {})
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -82,17 +71,9 @@ def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> boo
 
 
 class Tests:
-    """The records by which the models of a run are evaluated.
+    """The records by which the models of a run are evaluated: a test set, and clients' own.
 
-    Args:
-        model: of the run.
-        test_set: None: none.
-        own: what clients hold out, by client.
-        loss: mean over a batch.
-        metrics: by name.
-
-    Raises:
-        ArgumentError: records or labels that do not fit the model; names whose.
+    Raises ArgumentError if records or labels do not fit the model; names whose.
     """
 
     def __init__(

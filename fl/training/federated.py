@@ -1,8 +1,8 @@
 """Federated averaging: rounds of local training and aggregation."""
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ from fl.round.machines import Round
 from fl.round.transport import InProcessTransport
 from fl.round.view import Outcome
 from fl.training.callbacks import Callback
-from fl.training.callbacks.console import progress as progress_bar
-from fl.training.course import Course, round_report
+from fl.training.callbacks import progress as progress_bar
+from fl.training.course import Course
 from fl.training.data import Records
 from fl.training.evaluation import Tests
-from fl.training.history import History, RoundReport
+from fl.training.history import History
 from fl.training.session import session_machines
 from fl.training.workers import Trainer
 
@@ -112,23 +112,11 @@ class FederatedAveraging(Course):
                 rule = "functions of history and model"
                 raise ArgumentError("callbacks", callback, rule, code="type")
         tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
+        save = (lambda: None) if checkpoint is None else partial(self.save, checkpoint)
         with self._trainer() as trainer, progress_bar(rounds, shown=progress) as show:
-            for left in reversed(range(rounds)):
-                began = time.perf_counter()
-                report, error = self._round(trainer)
-                self.history.rounds.append(report)
-                if left == 0 or report.number % evaluate_every == 0:
-                    report = tests.evaluated(report)
-                report = replace(report, seconds=time.perf_counter() - began)
-                self.history.rounds[-1] = report
-                if checkpoint is not None:
-                    self.save(checkpoint)
-                for callback in callbacks:
-                    callback(self.history, self.model)
-                show(report)
-                if error is not None and self.on_failure == "raise":
-                    raise error
-        return self.history
+            told = [*callbacks, lambda history, model: show(history[-1])]
+            perform = partial(self._round, trainer)
+            return self._rounds(rounds, perform, tests, save, told, evaluate_every)
 
     def _trainer(self) -> Trainer:
         return Trainer(
@@ -146,20 +134,14 @@ class FederatedAveraging(Course):
             raise ArgumentError("own_tests", wrong, rule, code="range")
         return tests
 
-    def _round(self, trainer: Trainer) -> tuple[RoundReport, RoundError | None]:
+    def _round(self, trainer: Trainer) -> RoundError | None:
         number = len(self.history) + 1
         selected = self.select(number, len(self._records))
         transport = InProcessTransport(self.network, self.drop_outs(number), self.transcript)
-        failure: RoundError | None = None
-        included: tuple[int, ...] = ()
-        try:
-            self.outcome = self._exchange(number, selected, trainer, transport)
-            included = self.outcome.included
-        except RoundError as error:
-            failure = error
-        seconds = transport.now if failure or not self.outcome else self.outcome.seconds
-        report = round_report(number, selected, included, transport, failure)
-        return replace(report, virtual_seconds=seconds), failure
+        exchange = partial(self._exchange, number, selected, trainer, transport)
+        report, failure = self._reported(number, selected, transport, exchange)
+        self.history.rounds.append(report)
+        return failure
 
     def _exchange(
         self,

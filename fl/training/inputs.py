@@ -118,11 +118,7 @@ def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> N
 
 
 def check_single(model: nn.Module, x: Tensor, name: str) -> None:
-    """Checks that the model trains on a single record; it is tried on one of ones.
-
-    Raises:
-        ArgumentError: it takes two and not one, as BatchNorm; names whose step it is.
-    """
+    """Checks that the model trains on a single record, as BatchNorm does not; tries one of ones."""
     device = device_of(model)
     trained = copy.deepcopy(model).train()
     two = torch.ones((2, *x.shape[1:]), dtype=x.dtype, device=device)

@@ -28,9 +28,7 @@ def mlp(inputs: int = 784, hidden: int = 200, classes: int = 10) -> nn.Module:
 
 
 def cnn() -> nn.Module:
-    """Returns two padded 5x5 convolutions (32, 64), each pooled, and 512 units.
-
-    1,663,370 parameters.
+    """Returns two padded 5x5 convolutions (32, 64), each pooled; 1,663,370 parameters.
 
     Source:
         McMahan et al., AISTATS 2017, section 3; chain-PPFL's CNN.
@@ -50,9 +48,7 @@ def cnn() -> nn.Module:
 
 
 def cnn_mnist() -> nn.Module:
-    """Returns two 5x5 convolutions (10, 20), each pooled, dropout, and 50 units.
-
-    21,840 parameters.
+    """Returns two 5x5 convolutions (10, 20), each pooled, dropout, and 50 units; 21,840 parameters.
 
     Source:
         the CNNMnist of studies on Paillier and differential privacy, after PyTorch's earlier

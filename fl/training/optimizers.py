@@ -63,7 +63,6 @@ class FedAvgM(ServerOptimizer):
     momentum: float = 0.9
 
     def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
-        """As `ServerOptimizer.step`."""
         direction = mean + self.momentum * state.get("direction", np.zeros_like(mean))
         return self.lr * direction, {"direction": direction}
 
@@ -92,7 +91,6 @@ class _Adaptive(ServerOptimizer):
         raise NotImplementedError
 
     def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
-        """As `ServerOptimizer.step`."""
         direction = state.get("direction", np.zeros_like(mean))
         direction = self.beta1 * direction + (1 - self.beta1) * mean
         squares = self._squares(state.get("squares", np.full_like(mean, self.tau**2)), mean**2)
@@ -129,17 +127,7 @@ class FedAdagrad(_Adaptive):
 def apply(
     optimizer: ServerOptimizer, mean: Vector, of_parameters: npt.NDArray[np.bool_], state: State
 ) -> tuple[Vector, State]:
-    """Returns what is added to the model, and the next state; statistics take the mean as it is.
-
-    Args:
-        optimizer: of the run.
-        mean: of the clients' updates, (size,).
-        of_parameters: which values are parameters, (size,).
-        state: of the optimizer.
-
-    Raises:
-        UpdateError: the mean has another size.
-    """
+    """Returns what is added to the model, and the next state; statistics take the mean as it is."""
     if mean.shape != of_parameters.shape:
         raise UpdateError(f"the mean has shape {mean.shape}, not {of_parameters.shape}.")
     change = mean.copy()
@@ -151,10 +139,6 @@ def check_state(optimizer: ServerOptimizer, state: State, size: int) -> None:
     """Checks that the optimizer goes on from this state, after a step for so many parameters.
 
     It is tried with a mean of zeros: names, shapes and types stay, and all values are finite.
-
-    Raises:
-        ArgumentError: it is another optimizer's or model's, or holds NaN, infinity or a negative
-            square.
     """
     kinds = {name: (str(kept.dtype), kept.shape) for name, kept in state.items()}
     try:

@@ -35,15 +35,7 @@ Train = Callable[[Weights], Vector]
 
 
 class SessionServer(Machine):
-    """The server's part.
-
-    Args:
-        round: all selected clients.
-        weights: of the model.
-        aggregator: the protocol.
-        others: further parties of the protocol.
-        timeout: seconds that clients have to receive the model and train.
-    """
+    """The server's part: `round` has all selected clients, who have `timeout` seconds to train."""
 
     def __init__(
         self,
@@ -63,13 +55,11 @@ class SessionServer(Machine):
         self._inner: Machine | None = None
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the model for every client."""
         for client in self.round.clients:
             yield self.send(client, "model", values=self._weights)
         yield Timer(TRAINING, now + self._timeout)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the beginning of the aggregation once all have answered, and then its outputs."""
         client = message.sender
         if self._inner is not None:
             if client in self._ready or client in self._others:
@@ -91,7 +81,6 @@ class SessionServer(Machine):
             yield from self._begin(now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields the beginning without clients that are not ready, or the aggregation's outputs."""
         if self._inner is not None:
             yield from self._inner.expire(timer, now)
             return
@@ -120,11 +109,6 @@ class SessionMember(Machine):
     """The part of a party that waits for "begin" and then runs its machine of the protocol.
 
     Messages that its peers send earlier are kept until then.
-
-    Args:
-        round: what the party knows before.
-        party: which it is.
-        aggregator: the protocol.
     """
 
     def __init__(self, round: Round, party: Party, aggregator: Aggregator) -> None:
@@ -134,7 +118,6 @@ class SessionMember(Machine):
         self._early: list[Message] = []
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the outputs of the machine of the protocol."""
         if self._inner is not None:
             yield from self._inner.receive(message, now)
         elif (message.sender, message.kind) == (SERVER, "begin"):
@@ -151,7 +134,6 @@ class SessionMember(Machine):
             keep(self._early, message)
 
     def state(self) -> dict[str, Value]:
-        """As `Machine.state`."""
         kept: dict[str, Value] = {"early": listed(self._early)}
         if self._inner is None:
             return kept
@@ -164,7 +146,6 @@ class SessionMember(Machine):
         }
 
     def restore(self, state: Message) -> None:
-        """As `Machine.restore`."""
         self._early = messages(state, "early")
         if "inner" in state.body:
             self._inner = self._member(_announced(state, self.round))
@@ -175,21 +156,12 @@ class SessionMember(Machine):
         return self._aggregator.others(round)[self.party]
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields the outputs of the machine of the protocol."""
         if self._inner is not None:
             yield from self._inner.expire(timer, now)
 
 
 class SessionClient(SessionMember):
-    """A client's part: it trains, says that it is ready or why it withdraws, and takes part.
-
-    Args:
-        round: of this client alone.
-        client: which it is.
-        aggregator: the protocol.
-        train: from the model's weights to the update.
-        seconds: that the training takes.
-    """
+    """A client's part: it trains, says that it is ready or why it withdraws, and takes part."""
 
     def __init__(
         self, round: Round, client: int, aggregator: Aggregator, train: Train, seconds: float
@@ -201,12 +173,10 @@ class SessionClient(SessionMember):
         self._update: Vector | None = None
 
     def state(self) -> dict[str, Value]:
-        """As `Machine.state`: with the model and the update."""
         kept = {"model": self._model, "update": self._update}
         return super().state() | {k: row for k, row in kept.items() if row is not None}
 
     def restore(self, state: Message) -> None:
-        """As `Machine.restore`."""
         if "model" in state.body:
             self._model = state.array("model", np.float32, (-1,))
         if "update" in state.body:
@@ -223,7 +193,6 @@ class SessionClient(SessionMember):
         return self._aggregator.client(_bound(round, self._model), self.party, self._update)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the timer of its training, and then the outputs of the protocol."""
         if self._model is None and (message.sender, message.kind) == (SERVER, "model"):
             try:
                 self._model = message.array("values", np.float32, (-1,))
@@ -235,7 +204,6 @@ class SessionClient(SessionMember):
             yield from super().receive(message, now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields "ready" or "withdraw" after training, and then the outputs of the protocol."""
         if self._update is not None or self._model is None:
             yield from super().expire(timer, now)
             return
@@ -258,16 +226,10 @@ def session_machines(
     timeout: float,
     training_seconds: float,
 ) -> dict[Party, Machine]:
-    """Returns the machine of every party of a whole round.
+    """Returns the machine of every party of a whole round of all selected clients.
 
-    Args:
-        round: all selected clients.
-        weights: of the model.
-        aggregator: the protocol.
-        update: from a client and the model's weights as it received them to its update; raises
-            UpdateError to withdraw.
-        timeout: seconds that clients have to receive the model and train.
-        training_seconds: that a client takes to train.
+    `update` makes a client's update of the model's weights as it received them, or raises
+    UpdateError to withdraw. Clients have `timeout` seconds to receive the model and train.
     """
     own = aggregator.session(
         round, weights, update, timeout=timeout, training_seconds=training_seconds

@@ -337,11 +337,7 @@ class RunSettings:
 
 
 def as_json(settings: Mapping[str, Any]) -> str:
-    """Returns settings as JSON text, NumPy's numbers as Python's.
-
-    Raises:
-        ArgumentError: JSON has no such value.
-    """
+    """Returns settings as JSON text, NumPy's numbers as Python's, or raises ArgumentError."""
     return json.dumps(settings, default=_plain)
 
 

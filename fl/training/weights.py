@@ -127,15 +127,9 @@ def set_weights(model: nn.Module, weights: Weights, *, statistics: bool = True) 
 
 
 def next_weights(weights: Weights, mean: npt.NDArray[np.float64], *, delta: bool) -> Weights:
-    """Returns the weights of the next model, in single precision.
+    """Returns the weights of the next model, from the mean of what clients sent.
 
-    Args:
-        weights: of the present one.
-        mean: of what clients sent, (size,).
-        delta: whether that is what training changed; else what it ended with.
-
-    Raises:
-        UpdateError: the mean has another size, or leads to NaN or infinity.
+    Raises UpdateError if the mean has another size, or leads to NaN or infinity.
     """
     if mean.shape != weights.shape:
         raise UpdateError(f"the mean has shape {mean.shape}, not {weights.shape}.")

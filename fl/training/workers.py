@@ -82,10 +82,7 @@ class Trainer:
         """Returns each client's weights after its training, or why it withdraws.
 
         Words of an error that is no `UpdateError` may have a value of a record: they are in the log
-        of this process alone.
-
-        Raises:
-            WorkerLostError: a process died.
+        of this process alone. Raises WorkerLostError if a process died.
         """
         if self._pool is None:
             found = {k: self._task.run(weights, own, rounds[k]) for k, own in records.items()}

@@ -14,7 +14,7 @@ import fl
 from extensions.errors import RoundError
 from fl import paillier
 from fl.paillier.hidden.scale import MEAN_BITS, Scale
-from fl.paillier.rows import as_integers
+from fl.paillier.packing import as_integers
 from fl.protocols import SERVER, Aggregator, Message, aggregate
 from fl.simulation import DropOut, InProcessTransport
 from fl.training.weights import get_weights
@@ -134,7 +134,7 @@ def test_client_whose_update_overflows_the_others_slots_ends_the_round_and_nothi
         rows = as_integers(message.body["ciphertexts"])
         grown = int(rows[0] * (1 + n * gmpy2.mpz(2) ** 230) % gmpy2.mpz(n) ** 2)
         rows[0] = grown
-        return altered(message, ciphertexts=paillier.rows.as_rows(rows, 64))
+        return altered(message, ciphertexts=paillier.packing.as_rows(rows, 64))
 
     made = machines(ours, 1)
     tamper("update", spoilt, 2)(made)

@@ -130,7 +130,9 @@ def test_ciphertexts_without_the_key_tell_what_nothing_blinds(r):
     packing = paillier.Packing(limit=1000, slots=20)
     units = np.arange(-12, 13)
     plaintexts = packing.pack(units, private.public.n)
-    rows = paillier.rows.as_rows([paillier.encrypt(private.public, m, r) for m in plaintexts], 64)
+    rows = paillier.packing.as_rows(
+        [paillier.encrypt(private.public, m, r) for m in plaintexts], 64
+    )
     view = [message("update", client, ciphertexts=rows) for client in (0, 1)]
     for key, opens in ((private, True), (private.public, r == 1)):
         (read,) = ciphertexts(view, 1, 25, packing, key, frac_bits=2)

@@ -12,7 +12,6 @@ from fl.leakage import running_sums
 from fl.protocols import SERVER, Message, Round, Vector, aggregate
 from fl.round.latency import time_limit
 from fl.simulation import DropOut, InProcessTransport, Link, Network, neighbours
-from tests.fl.training.test_federated import small
 from tests.helpers.refused import refused
 
 CLIENTS, SIZE = 6, 20
@@ -55,18 +54,6 @@ def test_bytes_are_those_of_a_chain_and_a_mean_for_everybody():
     # The leader's own hops and reports cost nothing: up to two sums of 8,000 bytes less.
     assert all(with_server + means - 2 * 8200 - 1500 < total for total in found)
     assert max(found) < with_server + means + 1500
-
-
-@pytest.mark.parametrize("kind", ["token", "lead.passed", "lead.sum"])
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_client_that_is_lost_is_left_out_by_name_and_each_other_is_in_the_mean(kind, when):
-    given = updates()
-    lost = [DropOut(3, kind, when)]
-    outcome = aggregate(led(), given, transport=InProcessTransport(drop_outs=lost))
-    expected = np.mean([given[k] for k in outcome.included], axis=0)
-    np.testing.assert_allclose(outcome.aggregate.mean, expected, atol=2.0**-24)
-    assert set(given) - set(outcome.included) <= {3}
-    assert {refusal.client for refusal in outcome.refusals} <= {3}
 
 
 def failure(kind: str, number: int) -> str:
@@ -159,30 +146,6 @@ def test_server_cannot_play_the_leader():
     for message in words:
         assert list(client.receive(message, 0.0)) == []
     assert not client._own._announced
-
-
-def test_training_is_that_with_a_server():
-    models = []
-    for aggregator in (fl.ChainAggregator(), fl.ChainAggregator(led_by="client")):
-        run = small(aggregator=aggregator, client_fraction=1.0)
-        run.fit(2, progress=False)
-        models.append(fl.training.weights.get_weights(run.model))
-    np.testing.assert_array_equal(*models)
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_weights_are_one_of_k_or_numbers_of_records(number):
-    """(8) has 1 / K."""
-    runs = {}
-    for weighting in ("equal", "records"):
-        run = small(aggregator=fl.ChainAggregator(), client_fraction=1.0, weighting=weighting)
-        run.fit(1, progress=False)
-        plain = small(aggregator=fl.PlainAggregator(), client_fraction=1.0, weighting=weighting)
-        plain.fit(1, progress=False)
-        weights = [fl.training.weights.get_weights(one.model) for one in (run, plain)]
-        np.testing.assert_allclose(*weights, atol=2.0**-22)
-        runs[weighting] = run
-    assert set(runs["equal"]._counts.values()) == {1}
 
 
 def test_edge_nodes_and_unknown_leaders_are_refused():

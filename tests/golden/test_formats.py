@@ -23,7 +23,7 @@ from extensions.runs.model import read_opened
 from extensions.runs.model.shares import read_shares
 from extensions.transport.federation import Federation
 from extensions.transport.identity import Identity
-from fl.training.checkpoint import Checkpoint
+from fl.training.course import Checkpoint
 from fl.training.history import History
 from tests.golden.clear import digest
 from tests.helpers.commands import pea, report_of

@@ -27,7 +27,7 @@ from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.privacy.accounting import epsilon
 from extensions.rules import Whole, one_of
-from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
+from fl.privacy.local_dp import analytic_noise, gaussian_delta
 from fl.protocols import Mechanism
 
 EPSILONS = (0.1, 0.2, 0.5, 0.9, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0, 10.0)

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import fl
 from fl.masked.stages import STAGE
 from fl.protocols import Aggregate, Message, Output, Round, Vector
-from fl.round.identities import KeyFolder
+from fl.round.identities import FreshIdentities, KeyFolder
 from fl.round.state import dump, load
 
 BITS = 32
@@ -65,7 +65,7 @@ class Setting:
         return fl.MaskedAggregator(
             fixed_point=fl.FixedPoint(bits=BITS, frac_bits=bits, clip=8.0),
             graph=fl.SparseGraph(corrupt=self.corrupt, dropping=self.dropping),
-            identities=None if keys is None else KeyFolder(keys),
+            identities=FreshIdentities() if keys is None else KeyFolder(keys),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from extensions.errors import MessageError
 from fl.masked.ciphers import KEY_BYTES, derive
-from fl.masked.client import MaskedClient, Step
+from fl.masked.client import MaskedClient
 from fl.masked.sparse.graph import drawn
 from fl.masked.sparse.merkle import DIGEST_BYTES, root_of
 from fl.masked.sparse.terms import SparseRoster, SparseTerms, consented, leaf_of
@@ -41,7 +41,6 @@ class SparseClient(MaskedClient):
     _unproved: Sequence[int] = ()
 
     def state(self) -> dict[str, Value]:
-        """As `Machine.state`."""
         named = {
             "holders": self.holders,
             "dealing": self.dealing,
@@ -52,7 +51,6 @@ class SparseClient(MaskedClient):
         return super().state() | {name: numbers(some) for name, some in named.items()}
 
     def restore(self, state: Message) -> None:
-        """As `Machine.restore`."""
         super().restore(state)
         self.holders, self.dealing = state.clients("holders"), state.clients("dealing")
         self._dealt = frozenset(state.clients("dealt"))
@@ -62,16 +60,7 @@ class SparseClient(MaskedClient):
     def _roster_of(self, clients: tuple[int, ...], adverts: Bytes, session: bytes) -> SparseRoster:
         return SparseRoster(clients, adverts, session)
 
-    def _steps(self) -> Mapping[str, Step]:
-        return {
-            "keys": self._deal,
-            "sealed": self._mask,
-            "survivors": self._consent,
-            "consents": self._open,
-        }
-
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the advertisement of fresh keys, with the clients that it draws."""
         terms = self._terms
         self._drawn = frozenset(drawn(self.party, terms.clients, terms.degree.neighbours))
         for message in super().start(now):
@@ -160,10 +149,8 @@ class SparseClient(MaskedClient):
     def _open(self, message: Message) -> Message:
         """Returns keys of one share of each dealer: of a survivor's seed, else of its mask key.
 
-        None of a survivor whose tag was wrong.
-
-        Raises:
-            MessageError: fewer than t survivors signed the lists that this client signed.
+        None of a survivor whose tag was wrong. Raises MessageError if fewer than t survivors signed
+        the lists that this client signed.
         """
         signers = sorted(self._terms.many(message, "signers", self._survivors))
         signatures = message.array(

@@ -8,7 +8,7 @@ Three things could, of which the first two would show more than the sum:
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, lgamma, log2
@@ -16,7 +16,6 @@ from typing import Annotated
 
 from extensions.errors import ArgumentError
 from extensions.rules import Between, check_fields
-from fl.masked.sparse.tails import rare_below, rare_from, ways
 
 SECURITY = 41
 """Bits of each of the two failures that show more than the sum: 2^-40 in all."""
@@ -200,3 +199,29 @@ def _divergence(a: float, b: float) -> float:
     """Returns the divergence of two coins in bits, for a in (0, 1] and b in (0, 1)."""
     rest = (1 - a) * log2((1 - a) / (1 - b)) if a < 1 else 0.0
     return a * log2(a / b) + rest
+
+
+def ways(population: int, marked: int, drawn: int) -> list[int]:
+    """Returns the numbers of draws without replacement that have 0, 1, ..., `drawn` marked ones."""
+    rest = population - marked
+    return [comb(marked, x) * comb(rest, drawn - x) for x in range(drawn + 1)]
+
+
+def rare_from(numbers: Sequence[int], most: int) -> int:
+    """Returns the least x such that at most `most` draws have x marked ones or more."""
+    total = 0
+    for x in range(len(numbers), 0, -1):
+        total += numbers[x - 1]
+        if total > most:
+            return x
+    return 0
+
+
+def rare_below(numbers: Sequence[int], most: int) -> int:
+    """Returns the largest x such that at most `most` draws have fewer than x marked ones."""
+    total = 0
+    for x, number in enumerate(numbers):
+        total += number
+        if total > most:
+            return x
+    return len(numbers)

@@ -9,11 +9,7 @@ from functools import cached_property
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Who holds shares of whom.
-
-    Attributes:
-        holders: of each client's shares, in ascending order; clients of the graph.
-    """
+    """Who holds shares of whom: the holders of each client's, in ascending order."""
 
     holders: Mapping[int, Sequence[int]]
 

@@ -31,11 +31,6 @@ def sums_known(coalition: Coalition, outcome: Outcome, needed: int) -> Leaks:
     Of a client that dropped out the server has the mask key, of a survivor the seed; with as many
     shares as are needed the colluders have both. What is left are parts of the graph of honest
     clients which unknown masks connect: a part has a known sum if it has no unknown seed.
-
-    Args:
-        coalition: with the server.
-        outcome: of the round.
-        needed: shares that give a secret.
     """
     transcript = outcome.transcript
     graph = graph_of(transcript)

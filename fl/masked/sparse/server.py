@@ -1,6 +1,6 @@
 """The server's part where clients draw the graph, and the server may lie."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ from fl.masked.server import MaskedServer
 from fl.masked.sparse.graph import Graph
 from fl.masked.sparse.merkle import DIGEST_BYTES, Tree
 from fl.masked.sparse.terms import SparseRoster, SparseTerms, consented, leaf_of
-from fl.masked.stages import Close, Read
 from fl.masked.terms import SEALED, Bytes, as_bytes
 from fl.masked.unmasking import Unmasking
 from fl.round.machines import Output
@@ -23,11 +22,7 @@ Advert = tuple[Bytes, Bytes]
 
 @dataclass(frozen=True, eq=False)
 class SparseUnmasking(Unmasking):
-    """What the server knows when clients send it keys of their neighbours' shares.
-
-    Attributes:
-        graph: who holds shares of whom.
-    """
+    """What the server knows when clients send it keys of their neighbours' shares, by a graph."""
 
     graph: Graph
 
@@ -44,12 +39,7 @@ class SparseUnmasking(Unmasking):
 
 
 class SparseServer(MaskedServer):
-    """Relays what clients draw, and the tags and consents by which they check each other.
-
-    Args:
-        terms: of the round.
-        timeout: seconds that clients have in each stage.
-    """
+    """Relays what clients draw, and the tags and consents by which they check each other."""
 
     _terms: SparseTerms
     _roster: SparseRoster
@@ -60,15 +50,6 @@ class SparseServer(MaskedServer):
         self._graph = Graph({})
         self._drawn: dict[int, frozenset[int]] = {}
         self._tags: dict[tuple[int, int], Bytes] = {}
-
-    def _stages(self) -> Mapping[str, tuple[Read, Close]]:
-        return {
-            "advertise": (self._read_advert, self._send_keys),
-            "shares": (self._read_shares, self._send_shares),
-            "masked": (self._read_masked, self._send_survivors),
-            "consent": (self._read_consent, self._send_consents),
-            "unmask": (self._read_keys, self._aggregate),
-        }
 
     def _read_advert(self, message: Message) -> Advert:
         chosen = self._terms.marked(message, "drawn") - {message.sender}

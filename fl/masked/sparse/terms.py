@@ -27,11 +27,7 @@ def consented(session: bytes, dealt: Bytes, survivors: Bytes) -> bytes:
 
 @dataclass(frozen=True)
 class SparseTerms(Terms):
-    """Terms of a round in which clients have keys with their neighbours alone.
-
-    Attributes:
-        degree: of each, and how many of its neighbours' shares are needed.
-    """
+    """Terms of a round in which clients have keys with their neighbours alone."""
 
     degree: Degree
 
@@ -53,11 +49,7 @@ class SparseTerms(Terms):
         return np.packbits(bits)
 
     def marked(self, message: Message, name: str) -> frozenset[int]:
-        """Returns the clients that a message marks.
-
-        Raises:
-            MessageError: it marks none, or others than those of the round.
-        """
+        """Returns the clients that a message marks, all of this round."""
         count = len(self.clients)
         marks = message.array(name, np.uint8, (-(-count // 8),))
         bits = np.unpackbits(marks)
@@ -66,11 +58,7 @@ class SparseTerms(Terms):
         return frozenset(self.clients[place] for place in np.flatnonzero(bits).tolist())
 
     def many(self, message: Message, name: str, allowed: Collection[int]) -> frozenset[int]:
-        """Returns the clients that a message marks, at least t of them.
-
-        Raises:
-            MessageError: they are fewer, or one of them is not allowed.
-        """
+        """Returns the clients that a message marks: at least t, all of them allowed."""
         clients = self.marked(message, name)
         if len(clients) < self.threshold:
             few = f"{message.kind!r} marks {len(clients)} clients as {name!r}"
@@ -80,12 +68,7 @@ class SparseTerms(Terms):
         return clients
 
     def met(self, message: Message, reader: int) -> dict[int, Bytes]:
-        """Returns what the reader's neighbours advertised, in ascending order.
-
-        Raises:
-            MessageError: they are not clients of the round, in order, besides the reader; or a
-                signature is not theirs.
-        """
+        """Returns what the reader's neighbours advertised and signed, in ascending order."""
         clients = message.clients("clients")
         if list(clients) != sorted(clients) or reader in clients:
             raise MessageError(f"{message.kind!r} lists clients out of order, or its reader")
@@ -104,11 +87,7 @@ class SparseRoster(Roster):
 
     @classmethod
     def of_some(cls, session: bytes, adverts: Mapping[int, Bytes]) -> "SparseRoster":
-        """Returns the roster of adverts whose signatures were verified.
-
-        Raises:
-            MessageError: a key occurs twice; names the client.
-        """
+        """Returns the roster of adverts whose signatures were verified; no key may occur twice."""
         seen: dict[bytes, int] = {}
         for client, advert in adverts.items():
             check_keys(client, advert, seen)

@@ -21,18 +21,7 @@ Train = Callable[[Model], Vector]
 
 
 class HidingClient(PaillierClient):
-    """Trains between the server's key and its own ciphertexts.
-
-    Args:
-        round: of this client alone.
-        client: whose part this is.
-        aggregator: of the run, for what a client holds the server's announcements against.
-        scale: of the run.
-        first: the model with which the run began, which all clients have.
-        held: what this client keeps from round to round.
-        train: from the model to the update.
-        seconds: that the training takes.
-    """
+    """Trains between the server's key and its own ciphertexts; all clients have `first`."""
 
     def __init__(
         self,
@@ -94,7 +83,6 @@ class HidingClient(PaillierClient):
         return self._packing.unpack(self._plaintexts(message, name), self.round.size, n)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields the update after training, or why there is none."""
         assert self._public is not None
         try:
             update = self._train(self._model)

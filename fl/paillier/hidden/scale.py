@@ -76,11 +76,7 @@ class Scale:
         return Packing(self.limit, slots if self.packed else 1)
 
     def factor(self, weight: int) -> int:
-        """Returns what a sum of this total weight is multiplied by.
-
-        Raises:
-            ArgumentError: the weight is too large for MEAN_BITS.
-        """
+        """Returns what a sum of this total weight is multiplied by; some are too large."""
         factor = int(((2 << MEAN_BITS) + weight) // (2 * weight))
         if factor < _FEWEST:
             most = 2**MEAN_BITS // _FEWEST

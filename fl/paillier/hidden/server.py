@@ -8,7 +8,7 @@ import numpy as np
 from gmpy2 import mpz
 
 from fl.paillier.hidden.scale import Scale
-from fl.paillier.rows import as_rows
+from fl.paillier.packing import as_rows
 from fl.paillier.server import PaillierServer
 from fl.round.machines import Output, Refusal, Round, Timer
 from fl.round.messages import Message, Value
@@ -30,13 +30,7 @@ class Stored:
 class HidingServer(PaillierServer):
     """Goes through `PaillierServer`'s stages but for the last one, and never sees a plaintext.
 
-    Args:
-        round: what all know.
-        scale: of the run.
-        stored: of the run; replaced once more than half of those in the mean have applied it.
-        min_clients: fewest whose mean is made.
-        timeout: seconds that a stage lasts at most.
-        training: seconds that clients have to train.
+    `stored` is replaced once more than half of those in the mean have applied it.
     """
 
     def __init__(

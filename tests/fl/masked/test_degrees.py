@@ -10,8 +10,7 @@ from scipy.stats import hypergeom
 
 import fl
 from fl.masked.sparse import degrees
-from fl.masked.sparse.degrees import Degree
-from fl.masked.sparse.tails import rare_below, rare_from, ways
+from fl.masked.sparse.degrees import Degree, rare_below, rare_from, ways
 from tests.helpers.refused import refused
 
 

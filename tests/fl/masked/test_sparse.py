@@ -29,21 +29,7 @@ from tests.helpers.federated.masked_rounds import (
 )
 from tests.helpers.refused import refused
 
-BEFORE, AFTER = ("advertise", "shares", "masked"), ("consent", "unmask")
 Change = Callable[[Message, dict[int, Machine]], object]
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("kind", [*BEFORE, *AFTER])
-def test_sum_of_those_who_remain_is_exact_whoever_drops_out_when(kind, when):
-    """Of 6 neighbours 2 are needed, and 4 others may be gone; three clients are."""
-    aggregator, given = sparse(neighbours=6, shares=2), updates(10)
-    lost = (1, 4, 8)
-    outcome, _ = run(aggregator, given, drop_outs=[DropOut(c, kind, when) for c in lost])
-    left_out = lost if kind in BEFORE and (kind, when) != ("masked", "after") else ()
-    check_exact(aggregator, given, outcome, [c for c in given if c not in left_out])
-    assert {refusal.client for refusal in outcome.refusals} == set(left_out)
-    assert outcome.vanished == lost
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -14,9 +14,8 @@ from scipy import stats
 import fl
 from extensions.errors import ArgumentError, PrivacyWarning
 from extensions.privacy.accounting import Ledger, epsilon
-from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
 from fl.privacy.clipping import clip_to_grid
-from fl.privacy.laplace import LAPLACE_TAIL, discrete_laplace
+from fl.privacy.local_dp import LAPLACE_TAIL, analytic_noise, discrete_laplace, gaussian_delta
 from fl.protocols import ClientLedgers, Mechanism, Round
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import SIZE, linear, run_on_digits

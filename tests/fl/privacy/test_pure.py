@@ -8,7 +8,7 @@ import pytest
 from dp_accounting.pld import common, privacy_loss_distribution
 
 import fl
-from fl.privacy.pure import composed_epsilon
+from fl.privacy.ledgers import composed_epsilon
 from fl.protocols import ClientLedgers, Round
 
 

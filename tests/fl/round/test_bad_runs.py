@@ -12,7 +12,7 @@ from extensions.errors import RoundError
 from fl.protocols import SERVER, Mechanism, Message, Output, Refusal, Round, Value, Vector
 from fl.training.session import SessionClient
 from fl.training.weights import get_weights
-from tests.fl.training.test_bad_input import AGGREGATORS, every_aggregator
+from tests.fl.conformance.arenas import ALONE, ARENAS
 from tests.helpers.refused import refused
 
 X = np.random.default_rng(3).normal(size=(24, 5)).astype(np.float32)
@@ -62,13 +62,13 @@ FAULTS = {
 }
 
 
-@every_aggregator
+@pytest.mark.parametrize("name", ALONE)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_client_with_a_wrong_update_is_left_out_by_name(name, fault):
     """The others' mean is exact: to half a step of the fixed point, and to single precision."""
     change, reason = FAULTS[fault]
     step = {"batch_size": None, "local_epochs": 1}
-    run = run_of(aggregator=AGGREGATORS[name](), mechanism=Faulty(change), **step)
+    run = run_of(aggregator=ARENAS[name].make(), mechanism=Faulty(change), **step)
     (report,) = run.fit(1, progress=False)
     assert report.included == (0, 1, 3, 4, 5)
     assert list(report.refused) == [WRONG]

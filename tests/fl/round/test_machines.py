@@ -1,6 +1,5 @@
 """Machines on the in-process transport: time, drop-outs, refusals and views."""
 
-import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -38,15 +37,6 @@ def plain(given: dict[int, Vector], **transport: object) -> Outcome:
     return aggregate(fl.PlainAggregator(timeout=7.0), given, transport=carrier)
 
 
-def test_plain_mean_is_weighted_by_records():
-    given = updates(3)
-    outcome = aggregate(fl.PlainAggregator(), given, {0: 1, 1: 2, 2: 5})
-    expected = (given[0] + 2 * given[1] + 5 * given[2]) / 8
-    np.testing.assert_allclose(outcome.aggregate.mean, expected, rtol=1e-15)
-    assert outcome.included == (0, 1, 2)
-    assert outcome.refusals == ()
-
-
 def test_bytes_are_those_of_the_encoded_messages():
     header = len("\x01\x01\x00\x01") + len("\x06update") + len("\x01") + len("\x06values")
     array = len("a\x05\x01") + len("\xac\x02") + 4 * 300
@@ -63,12 +53,6 @@ def test_client_that_vanishes_is_left_out_by_name_once_time_is_up(when, lost):
     assert outcome.included == ((0, 2) if lost else (0, 1, 2))
     assert outcome.refusals == ((Refusal(1, "no update within 7 s"),) if lost else ())
     assert outcome.seconds == (7.0 if lost else 0.0)
-
-
-def test_round_without_clients_fails_and_names_them():
-    drop_outs = [DropOut(0, "update"), DropOut(1, "update")]
-    with pytest.raises(RoundError, match=r"round 1: .* client 0: no update .* client 1: no update"):
-        plain(updates(2), drop_outs=drop_outs)
 
 
 def test_clock_follows_delay_and_bandwidth():
@@ -196,44 +180,6 @@ def test_message_of_or_to_nobody_and_a_used_transport_are_errors():
         transport.run(machines)
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ({"values": np.ones(4, dtype=np.float32)}, r"shape \(5,\): it holds one .* shape \(4,\)"),
-        ({"values": np.ones(5)}, "array 'values' of float32"),
-        ({}, "it holds none"),
-        ({"values": np.full(5, np.inf, dtype=np.float32)}, "values .* NaN or infinite"),
-    ],
-)
-def test_server_refuses_a_wrong_update_by_name_and_goes_on(body, reason):
-    given = updates(3)
-    aggregator = fl.PlainAggregator()
-    round = Round(number=1, size=5, weights={0: 1, 1: 1, 2: 1})
-    machines: dict[int, Machine] = {k: aggregator.client(round, k, given[k]) for k in (0, 2)}
-    wrong = Message(round=1, sender=1, receiver=SERVER, kind="update", body=body)
-    machines[1] = Script(1, wrong, wrong)
-    machines[SERVER] = aggregator.server(round)
-    outcome = InProcessTransport().run(machines)
-    assert outcome.included == (0, 2)
-    np.testing.assert_allclose(outcome.aggregate.mean, (given[0] + given[2]) / 2)
-    (refusal,) = outcome.refusals
-    assert refusal.client == 1
-    assert re.search(reason, refusal.reason)
-
-
-def test_second_update_of_a_client_counts_nothing():
-    aggregator = fl.PlainAggregator()
-    round = Round(number=1, size=1, weights={0: 1, 1: 1})
-    once = aggregator.client(round, 0, np.array([1.0]))
-    (message,) = [output for output in once.start(0.0) if isinstance(output, Message)]
-    machines = {
-        0: Script(0, message, message),
-        1: aggregator.client(round, 1, np.array([3.0])),
-        SERVER: aggregator.server(round),
-    }
-    assert InProcessTransport().run(machines).aggregate.mean.tolist() == [2.0]
-
-
 def test_update_that_a_client_would_not_send_is_an_error():
     for value in (np.nan, np.inf, 1e39):
         with pytest.raises(UpdateError):
@@ -246,24 +192,6 @@ def test_update_that_a_client_would_not_send_is_an_error():
 def test_round_of_wrong_clients_is_refused(weights):
     with pytest.raises(ArgumentError):
         Round(number=1, size=1, weights=weights)
-
-
-def test_what_the_plain_aggregator_leaks_is_what_the_views_show():
-    given = updates(4)
-    outcome = plain(given)
-    for coalition in (
-        fl.Coalition(server=True),
-        fl.Coalition({1, 3}, server=True),
-        fl.Coalition({0, 2}),
-        fl.Coalition({0, 1, 2}),
-    ):
-        leaks = fl.PlainAggregator().leaks_to(coalition, outcome)
-        seen = [message.body["values"] for message in outcome.transcript.view(coalition)]
-        for client in set(given) - coalition.clients:
-            shown = any(np.array_equal(values, given[client]) for values in seen)
-            assert shown == (coalition.server and frozenset({client}) in leaks)
-        if not coalition.server:
-            assert leaks == {frozenset(set(given) - coalition.clients)}
 
 
 # --- what is kept of messages ---------------------------------------------------------------------

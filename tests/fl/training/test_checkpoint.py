@@ -11,7 +11,7 @@ import fl
 from extensions.errors import ArgumentError
 from fl.protocols import ServerOptimizer
 from fl.simulation import DropOut
-from fl.training.checkpoint import Checkpoint
+from fl.training.course import Checkpoint
 from fl.training.weights import get_weights
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 

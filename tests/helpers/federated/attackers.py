@@ -20,7 +20,7 @@ from fl.masked.sparse.terms import SparseTerms
 from fl.masked.terms import MASK_KEY, SECRETS, SEED, Terms
 from fl.paillier import PrivateKey, ShortRandomness, decrypt
 from fl.paillier.hidden.server import HidingServer
-from fl.paillier.rows import as_integers, as_rows
+from fl.paillier.packing import as_integers, as_rows
 from fl.protocols import (
     SERVER,
     Aggregator,

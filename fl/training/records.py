@@ -1,6 +1,7 @@
-"""A data set dealt out among clients, evenly or unevenly, by a public seed."""
+"""Records of clients: dealt out of one data set by a public seed, or made of texts."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ from torch.utils.data import TensorDataset
 from extensions.errors import ArgumentError
 from extensions.rules import POSITIVE, Whole, one_of
 from fl.training.data import Records, as_tensors, single
+from fl.training.models import BUCKETS
 
 Rows = list[npt.NDArray[np.int64]]
 Labels = npt.NDArray[np.int64]
@@ -107,3 +109,40 @@ SCHEMES: dict[str, Callable[[Labels, int, float, np.random.Generator], Rows]] = 
     "shards": _shards,
     "dirichlet": _dirichlet,
 }
+
+
+_WORD = re.compile(r"\w+(?:'\w+)?")
+PADDING = 0
+
+
+def tokens(
+    texts: Sequence[str], *, buckets: int = BUCKETS, length: int = 256
+) -> npt.NDArray[np.int64]:
+    """Returns the words of each text by number, (texts, length): 0 where there is none.
+
+    A word's number is a public hash of it, so that no vocabulary has to be learned from records;
+    words that share a number are taken for one. Letters are small ones. Longer texts are cut.
+
+    Args:
+        texts: any strings.
+        buckets: numbers there are, 0 included: as many rows as the embedding has.
+        length: words of a text.
+
+    Raises:
+        ArgumentError: a size out of range, or something that is no list of strings.
+    """
+    from sklearn.utils import murmurhash3_32
+
+    Whole(2).check("buckets", buckets)
+    Whole(1).check("length", length)
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ArgumentError("texts", type(texts).__name__, "a list of strings", code="type")
+    found = np.full((len(texts), length), PADDING, dtype=np.int64)
+    numbers: dict[str, int] = {}
+    for row, text in zip(found, texts, strict=True):
+        words = [match.group() for match in _WORD.finditer(text.lower())][:length]
+        for word in words:
+            if word not in numbers:
+                numbers[word] = 1 + murmurhash3_32(word, positive=True) % (buckets - 1)
+        row[: len(words)] = [numbers[word] for word in words]
+    return found

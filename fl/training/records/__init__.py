@@ -1,1 +1,0 @@
-"""Records of clients: dealt out of one data set, or made of texts."""
