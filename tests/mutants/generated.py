@@ -32,7 +32,7 @@ from tests.mutants.mapping import PROCESSES, Reaching, modules, reaching
 FILE = Path(__file__).with_suffix(".json")
 FIRST, FIRST_SECONDS = 8, 3.0
 """Tests that a change is tried with first, and the seconds that they took; then come all others."""
-ALL_SECONDS = 60.0
+ALL_SECONDS = 120.0
 LEAST = 0.9
 BROKEN = 99
 """The status of a process in which pytest could not even begin."""
@@ -176,6 +176,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tests", nargs="+", help="try these, and not those that run it")
     parser.add_argument("--map", type=Path, help="folder that keeps which tests run what")
     parser.add_argument("--write", action="store_true", help=f"store the outcome in {FILE.name}")
+    parser.add_argument("--workers", type=int, default=PROCESSES, help="changes tried at a time")
     options = parser.parse_args(arguments)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -201,7 +202,7 @@ def main(arguments: Sequence[str]) -> int:
         if not whole(tree, jobs):
             print((Path(folder) / "output").read_text(), "Tests fail without a change.", sep="\n")
             return 2
-        with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
+        with multiprocessing.get_context("fork").Pool(options.workers) as pool:
             for row in pool.imap_unordered(try_change, jobs):
                 rows.append(row)
                 print(f"{row.outcome:<9}{row.seconds:6.1f} s  {row.function}", flush=True)

@@ -13,10 +13,12 @@ from tests.mutants.changes import functions
 from tests.mutants.reached import VARIABLE
 
 PACKAGES = ("extensions.protocols", "extensions.privacy", "fl.masked")
+GOLDEN = "tests/golden/test_clear.py"
+"""Tests that whatever is computed otherwise fails, so that they come behind a module's own."""
 TESTS = (
     *(f"tests/extensions/{part}" for part in ("protocols", "privacy", "network")),
     *(f"tests/fl/{part}" for part in ("masked", "attacks", "privacy")),
-    "tests/conformance", "tests/golden/test_clear.py",
+    "tests/conformance", "tests/extensions/runs", GOLDEN,
 )  # fmt: skip
 TESTS_OF_OTHERS = (
     "tests/extensions/runs", "tests/crypten_ext/pencil",
@@ -31,7 +33,7 @@ _REACHED = "tests.mutants.reached"
 
 @dataclass(frozen=True)
 class Reaching:
-    """A test that runs a function: its name, seconds, and whether it starts processes."""
+    """A test that runs a function: its name, its seconds, and whether other processes take part."""
 
     test: str
     seconds: float
@@ -49,8 +51,8 @@ def modules(tree: Path) -> Iterator[tuple[str, Path]]:
 def reaching(tree: Path, folder: Path) -> dict[str, list[Reaching]]:
     """Returns the tests that run each function, those to be tried first first.
 
-    The module's own tests come before others, one of each test function before a second one with
-    other parameters, and fast before slow.
+    The module's own tests come first and golden values second, one of each test function before a
+    second one with other parameters, and fast before slow.
     What is found is kept in the folder, and read there if it exists.
     """
     if not folder.exists():
@@ -95,7 +97,8 @@ def _in_order(function: str, tests: list[Reaching]) -> list[Reaching]:
     ranked = []
     for each in sorted(tests, key=lambda test: test.seconds):
         base = each.test.partition("[")[0]
-        rank = each.started, own not in each.test, seen[base], each.seconds, each.test
+        kind = 0 if own in each.test else 1 if each.test.startswith(GOLDEN) else 2
+        rank = each.started, kind, seen[base], each.seconds, each.test
         ranked.append((rank, each))
         seen[base] += 1
     return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]

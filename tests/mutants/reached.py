@@ -7,6 +7,7 @@ in one that the test asks.
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ VARIABLE = "PEA_TEST_REACHED"
 """The folder to write into: a file for each process of pytest, or one for each function now."""
 REACHED: set[str] = set()
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}
-_seen: dict[str, Any] = {"started": False, "seconds": 0.0, "passed": True}
+_seen: dict[str, Any] = {"started": False, "passed": True}
 
 
 def touch(function: str) -> None:
@@ -41,22 +42,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [i for i in items if SHARED.keys().isdisjoint(getattr(i, "fixturenames", ()))]
 
 
+def pytest_collection_finish() -> None:
+    _seen["began"] = time.process_time()
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Writes a line for each test that passed, once it is over."""
-    _seen["seconds"] += report.duration
+    """Writes a line for each test that passed, once it is over, with seconds of the processor."""
     _seen["passed"] &= report.passed
     if report.when != "teardown":
         return
+    seconds, _seen["began"] = time.process_time() - _seen["began"], time.process_time()
     for file in _now().glob("*"):
         REACHED.add(file.name)
         _seen["started"] = True
         file.unlink()
     if _seen["passed"] and REACHED:
-        row = {"test": report.nodeid, "reached": sorted(REACHED), **_seen}
+        row = {"test": report.nodeid, "reached": sorted(REACHED), "seconds": seconds}
+        row["started"] = _seen["started"]
         with (Path(os.environ[VARIABLE]) / f"{os.getpid()}.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
     REACHED.clear()
-    _seen.update(started=False, seconds=0.0, passed=True)
+    _seen.update(started=False, passed=True)
 
 
 def _now() -> Path:

@@ -5,12 +5,15 @@ Every refusal names the argument.
 
 import math
 import re
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extensions.errors import ArgumentError
 from extensions.network.layers import LayerGradient, LayerShape
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
@@ -34,6 +37,34 @@ from tests.helpers.strategies import (
 )
 
 HIDDEN = MODELS["hidden"]
+
+
+def test_a_dealer_adds_noise_beside_the_parties():
+    assert plan_of(noise_multiplier=1.0, dealer_noise=True).contributors == 4
+    assert plan_of(noise_multiplier=1.0).contributors == 3
+
+
+def test_norms_of_rounded_gradients_are_compared_with_less():
+    rounded = LayerShape(
+        in_features=4, out_features=3, has_bias=True, input_norm=3.0, delta_norm=9.0, positions=9
+    )
+    assert plan_of((rounded,)).norm_bound == 1 - 2.0**-7
+    assert plan_of(HIDDEN).norm_bound == 1
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_update_leaves_room_for_the_smallest_bias(order):
+    plain = HIDDEN[0], HIDDEN[1]
+    small = HIDDEN[0], replace(HIDDEN[1], bias_bits=8)
+    rates = [2.0**-k for k in range(60)]
+    least = min(rate for rate in rates if accepted(plain, rate))
+    assert not accepted(small[::order], least)
+    assert accepted(small[::order], least * 2.0**8)
+
+
+def accepted(layers, rate):
+    with suppress(ArgumentError):
+        return plan_of(layers, learning_rate=rate)
 
 
 @PROPERTY

@@ -48,6 +48,16 @@ def test_steps_are_made_up_to_the_bound_and_no_further(steps, restored):
                 drift.check(last, count)
 
 
+def test_one_step_counts_once_and_a_lower_bound_is_refused_from_then_on():
+    drift = Drift(400.0)
+    assert drift.within(40.0) == Drift(40.0)
+    drift.count(RULES[0])
+    assert drift.state() == [1, RULES[0].largest_pull, RULES[0].largest_noise ** 2]
+    assert drift.within(800.0).state() == drift.within(400.0).state() == drift.state()
+    with refused("max_weight_norm", "range", 399.0):
+        drift.within(399.0)
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("frac_bits", [8, 12, 16, 20, 24])
 @pytest.mark.parametrize("count", [1, 7, 4000])
