@@ -11,8 +11,6 @@ from benchmarks.accuracy import (
     federated,
     initialization,
     secure,
-    tuning,
-    ways,
 )
 from benchmarks.accuracy.records import Material, folder_of
 from benchmarks.accuracy.settings import TUNED
@@ -27,9 +25,7 @@ EXPERIMENTS: dict[str, Callable[[Material], Iterator[Table]]] = {
     "aggregation": aggregation.run,
     "federated": federated.run,
     "accountant": accountant.run,
-    "ways": ways.run,
 }
-KNOWN = EXPERIMENTS | {"tuning": tuning.run}
 SECURE = "secure"
 LACKING = "lacking"
 """Those secure runs that were not published with today's settings."""
@@ -89,17 +85,6 @@ HOSTS = ("crypten", "tfe")
             "What epsilon the accountant and the paper's formula claim for the same noise.",
             options="--experiment accountant",
         ),
-        Result(
-            r"accuracy-ways-\w+",
-            "Whitened features, cheap losses, open iterates and sufficient statistics in the "
-            "clear.",
-            options="--experiment ways",
-        ),
-        Result(
-            r"accuracy-tuning-\w+",
-            "Accuracy on records set aside from training, around the settings that were chosen.",
-            options="--experiment tuning",
-        ),
     ],
 )
 def main(
@@ -113,10 +98,10 @@ def main(
     experiment: Annotated[
         list[str] | None,
         Option(
-            help=f"One of {', '.join(KNOWN)}, {SECURE}, {LACKING} (secure runs that are not "
-            f"published); once for each; by default the first six."
+            help=f"One of {', '.join(EXPERIMENTS)}, {SECURE}, {LACKING} (secure runs that are not "
+            f"published); once for each; by default the first five."
         ),
-        one_of((*KNOWN, SECURE, LACKING)),
+        one_of((*EXPERIMENTS, SECURE, LACKING)),
     ] = None,
     backend: Annotated[
         str, Option(help="Host of the secure run: crypten or tfe."), one_of(HOSTS)
@@ -143,4 +128,4 @@ def main(
         if name in (SECURE, LACKING):
             yield from secure.run(material, backend, way or (), missing=name == LACKING)
         else:
-            yield from KNOWN[name](material)
+            yield from EXPERIMENTS[name](material)

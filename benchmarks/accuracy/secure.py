@@ -15,7 +15,6 @@ from benchmarks import tables
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import shown, summary, table
 from benchmarks.accuracy.settings import Setting, ways
-from benchmarks.accuracy.ways import EPSILONS
 from benchmarks.tables import Table
 from extensions.cli import console
 from extensions.errors import ArgumentError
@@ -25,6 +24,7 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Backend, find
 from extensions.runs.options import RunOptions
 
+EPSILONS = (2.0, 1.0, 0.5)
 OPTIONS = RunOptions(timeout=3600.0)
 _AT = " at epsilon "
 

@@ -93,8 +93,7 @@ def owners_rows_ahead(
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns one party's rounds, bytes and seconds of each act; in all parties.
 
-    "bytes" are sent to and received from the other parties; "opened" are those of openings by
-    CrypTen's count, each word sent once and received once. The dealer works ahead: "dealt" are, in
+    "bytes" are sent to and received from the other parties. The dealer works ahead: "dealt" are, in
     place of its bytes, those of the corrections that an act uses.
     """
     from crypten_ext import dealer
@@ -103,31 +102,24 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
     from crypten import communicator
 
     world, found = communicator.get(), {}
-
-    def opened() -> int:
-        return int(world.get_communication_stats()["bytes"])
-
     for name, act in acts.items():
         for _ in range(3):
             dealer.begin_step()
             act()
         world.barrier()
-        meter, seconds = Meter(), []
-        before = opened(), dealer.corrected_bytes()
+        meter, seconds, before = Meter(), [], dealer.corrected_bytes()
         for _ in range(times):
             started = time.perf_counter()
             dealer.begin_step()
             act()
             seconds.append(time.perf_counter() - started)
-        after = opened(), dealer.corrected_bytes()
-        rounds = meter.read().rounds
+        dealt, rounds = dealer.corrected_bytes() - before, meter.read().rounds
         world.barrier()
         (carried,) = meter.read().carried
         found[name] = {
             "rounds": rounds // times,
-            "opened": (after[0] - before[0]) / times,
             "bytes": carried.bytes / times,
-            "dealt": (after[1] - before[1]) / times,
+            "dealt": dealt / times,
             "seconds": seconds,
         }
     return found
@@ -236,13 +228,6 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
 
 
 def over_parties(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the first party's costs, but of bytes the mean and the "largest" of all parties.
-
-    Of "opened" it is the mean, too, where it is counted.
-    """
-    means: dict[str, Any] = {
-        name: statistics.mean(party[name] for party in found)
-        for name in ("bytes", "opened")
-        if name in found[0]
-    }
-    return {**found[0], **means, "largest": max(party["bytes"] for party in found)}
+    """Returns the first party's costs, but of bytes the mean and the "largest" of all parties."""
+    each = [party["bytes"] for party in found]
+    return {**found[0], "bytes": statistics.mean(each), "largest": max(each)}

@@ -35,11 +35,7 @@ WORK: Mapping[str, Any] = {"linear": linear_step, "models": model_step}
 """What is measured, by name."""
 
 Found = dict[str, dict[str, Any]]
-"""For each kind of step: "rounds" or None, "seconds" of each, "bytes" and others by `over_parties`.
-
-"opened" are those bytes of them that a law can be given for: in CrypTen what is opened, by its own
-count, since TCP carries few words otherwise than many.
-"""
+"""For each kind of step what `over_parties` says; "rounds" are None where they are not known."""
 
 
 def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, work: str) -> Found:

@@ -112,24 +112,6 @@ def test_epsilons_of_the_noise_sweep_are_those_of_the_accountant_and_of_the_clos
     assert rows[-1]["accuracy, %"] < 50
 
 
-def test_classical_noise_has_the_delta_of_the_closed_form(run):
-    tables = run("fl-dp", "--part", "gaussian")
-    assert list(tables) == ["fl-dp-gaussian"]
-    (rows,) = tables.values()
-    for row in rows:
-        epsilon, sigma, least = (row[k] for k in ("epsilon", "sigma, classical", "sigma, analytic"))
-        delta = exact_delta(epsilon, sigma)
-        assert row["delta of the classical sigma"] == pytest.approx(delta, rel=1e-6)
-        assert row["private as stated"] == ("yes" if delta <= DELTA else "no")
-        assert exact_delta(epsilon, least) == pytest.approx(DELTA, rel=1e-6)
-        assert exact_delta(epsilon, 0.999 * least) > DELTA
-    assert {(row["proved"], row["private as stated"]) for row in rows} == {
-        ("yes", "yes"),
-        ("no", "yes"),
-        ("no", "no"),
-    }
-
-
 def test_adaptive_bounds_move_and_cost_what_fixed_ones_do(run):
     (rows,) = run("fl-dp", "--part", "clip", "--clients", "500", "--rounds", "2").values()
     assert len({row["epsilon"] for row in rows}) == 1
@@ -253,5 +235,5 @@ def test_wrong_arguments_are_refused_before_anything_runs(run, tmp_path):
     with refused("clients", "range", value=1600):
         run("fl-dp", "--part", "sigma", "--clients", "1600")
     with refused("count_noise", "range", value=0.25):
-        run("fl-dp", "--part", "gaussian", "--part", "clip", "--clients", "50")
+        run("fl-dp", "--part", "clip", "--clients", "50")
     assert list(tmp_path.iterdir()) == []

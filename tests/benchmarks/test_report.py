@@ -114,8 +114,8 @@ def test_what_is_recorded_on_an_emulated_network_belongs_to_the_same_result(fold
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"rows": []}'])
 def test_a_file_that_is_no_result_is_named(folder, text):
-    (folder / "accounting.json").write_text(text)
-    with refused("result", "file", value="accounting.json"):
+    (folder / "noise-cost.json").write_text(text)
+    with refused("result", "file", value="noise-cost.json"):
         page.read(folder)
 
 
@@ -140,8 +140,8 @@ def test_the_report_renews_the_documents(folder, tmp_path, monkeypatch):
     docs = tmp_path / "docs"
     docs.mkdir()
     readme = tmp_path / "README.md"
-    readme.write_text("<!-- table: accounting: q -->\n<!-- end -->\n")
-    record(folder, "accounting", [{"q": 0.1, "T": 5}])
+    readme.write_text("<!-- table: noise-cost: q -->\n<!-- end -->\n")
+    record(folder, "noise-cost", [{"q": 0.1, "T": 5}])
     monkeypatch.setattr(page, "DOCS", docs)
     monkeypatch.setattr(report, "README", readme)
     report.main()

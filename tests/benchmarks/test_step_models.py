@@ -15,7 +15,6 @@ from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
 from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
-from benchmarks.steps.models import same_seeds
 from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
@@ -27,7 +26,6 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from tests.benchmarks.test_steps import linux
 from tests.extensions.network.test_stages import networks
-from tests.helpers.bars import bars
 from tests.helpers.trajectories import rows_of
 
 F, ROWS = 16, 6
@@ -107,23 +105,6 @@ def test_a_sitting_keeps_what_others_measured(tmp_path, monkeypatch, capsys):
     assert content["settings"]["peers"] == {OPACUS: {"opacus": "1"}}
     assert set(content["settings"]["recorded"]) == {"CNN, CrypTen", f"LeNet-5, {OPACUS}"}
     assert table(Recorded(9, 3)._samples) == []
-
-
-@linux
-def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
-    """Two steps on images in which a bar says the class; other noise would lead elsewhere."""
-    few = same_seeds.SETTINGS | {"steps": 2, "sample_rate": 0.5}
-    monkeypatch.setattr(same_seeds, "SETTINGS", few)
-    parts = bars(3, 30, 28, same_seeds.NORM)
-    accuracy, found = same_seeds.trained(same_seeds.config_of("MLP", "clear"), parts)
-    row = same_seeds.row_of("MLP", "CrypTen", parts, (accuracy, found))
-    assert 0.0 < row["weights apart, % of their way"] < 1.0
-    assert 0.0 < row["median ulps apart"] <= 2 * row["steps"]
-    between = abs(row["on shares, %"] - row["in the clear, %"])
-    assert row["points apart"] == pytest.approx(between)
-    monkeypatch.setattr(same_seeds, "SEED", same_seeds.SEED + 1)
-    _, others = same_seeds.trained(same_seeds.config_of("MLP", "clear"), parts)
-    assert np.median(np.abs(others - found)) > 100
 
 
 def test_rows_of_a_trajectory_tell_coins_apart():

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.steps.models.same_seeds import flat_model
 from extensions.owners.data import write_parts
 from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
 from tests.helpers.bars import bars
-from tests.helpers.trajectories import beside_the_clear
+from tests.helpers.trajectories import beside_the_clear, flat_model
 
 PARTIES, RECORDS, SIDE, STEPS = 3, 30, 16, 30
 CONFIG = TrainConfig(

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from benchmarks.steps.models.same_seeds import flat_model
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
@@ -48,6 +47,11 @@ def in_crypten(
         if context.rank == 0:
             keep_coins(host.ring, stack.enter_context(coins.open("wb")))
         return trajectory(host, config, records, _start(config, part), range(1, steps + 1))
+
+
+def flat_model(parts: Sequence[Integers]) -> Integers:
+    """Returns all weights and biases as one vector."""
+    return np.concatenate([part.ravel() for part in parts])
 
 
 def rows_of(

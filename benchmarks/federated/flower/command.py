@@ -20,9 +20,8 @@ CLIENTS, VALUES = (5, 20, 50), (10_000, 100_000, 1_000_000)
 GONE = (0.01, 0.2)
 NODES = 5
 """SuperNodes of a deployment by default, each with processes of its own."""
-PARTS = ("costs", "lost", "processes", "mnist")
+PARTS = ("costs", "lost", "processes")
 ENGINE = "benchmarks.federated.flower.engine"
-MNIST = "benchmarks.federated.flower.mnist"
 
 
 @Benchmark(
@@ -66,19 +65,13 @@ MNIST = "benchmarks.federated.flower.mnist"
             columns="clients | way | messages | seconds a round | in the sum",
             where="values = 1000000",
         ),
-        Result(
-            "fl-flower-mnist",
-            "Accuracy by round of masked averaging and of Flower's plain one.",
-            options="--part mnist --flower-python PYTHON",
-            columns="*",
-        ),
     ],
 )
 def main(
     flower_python: Annotated[str, Option(help="A Python that has flwr, and fl's packages.")],
     part: Annotated[
         list[str] | None,
-        Option(help=f"One of {', '.join(PARTS)}; all but mnist by default."),
+        Option(help=f"One of {', '.join(PARTS)}; all by default."),
         one_of(PARTS),
     ] = None,
     clients: Annotated[
@@ -89,7 +82,6 @@ def main(
     values: Annotated[
         list[int] | None, Option(help="Sizes of a model; 10000, 100000, 1000000."), Whole(200)
     ] = None,
-    rounds: Annotated[int, Option(help="Of mnist."), Whole(1)] = 30,
     copies: Annotated[
         bool,
         Option(help="Of processes: client apps are copies of one that has imported all they need."),
@@ -98,43 +90,36 @@ def main(
     """Bytes, processor time and seconds of a round on Flower, and what is lost with clients.
 
     Costs and losses are counted on an engine in one process, which encodes every message as Flower
-    does; processes are a SuperLink with TLS and a SuperNode a client. MNIST is learnt as in
-    examples/flower/mnist, and by FedAvg, from the files in PEA_DATA.
+    does; processes are a SuperLink with TLS and a SuperNode a client.
     """
     counts, sizes = tuple(clients or CLIENTS), tuple(values or VALUES)
     if wrong := [size for size in sizes if size % 100]:
         raise ArgumentError("values", wrong[0], "a multiple of 100", code="range")
-    for name in part or PARTS[:-1]:
+    for name in part or PARTS:
         match name:
             case "costs":
                 rows = cost_rows(flower_python, counts, sizes)
             case "lost":
                 rows = lost_rows(flower_python, counts, sizes[0])
-            case "processes":
+            case _:
                 for count in clients or (NODES,):
                     rows = process_rows(flower_python, count, sizes, copies=copies)
                     load = os.getloadavg()[0]
                     yield Table(f"fl-flower-processes-{count}", rows, copies=copies, load=load)
                 continue
-            case _:
-                rows = mnist_rows(flower_python, rounds)
         yield Table(f"fl-flower-{name}", rows, load=os.getloadavg()[0])
 
 
-def run(python: str, module: str, argument: str) -> Any:
-    """Returns what a module prints as JSON, in a process of that Python.
+def performed(python: str, settings: Sequence[Setting]) -> list[dict[str, Any]]:
+    """Returns what each setting's rounds took on the engine in one process.
 
     Raises:
-        ArgumentError: it has no flwr, or another one.
+        ArgumentError: the Python has no flwr, or another one.
     """
     needs = ("flower_python", "flwr 1.42")
     env = {"FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1"}
-    return in_python(*needs, python, "-m", module, argument, **env)
-
-
-def performed(python: str, settings: Sequence[Setting]) -> list[dict[str, Any]]:
-    """Returns what each setting's rounds took on the engine in one process."""
-    found: list[dict[str, Any]] = run(python, ENGINE, json.dumps([*map(asdict, settings)]))
+    given = json.dumps([*map(asdict, settings)])
+    found: list[dict[str, Any]] = in_python(*needs, python, "-m", ENGINE, given, **env)
     return found
 
 
@@ -212,29 +197,4 @@ def process_rows(
             "in the sum": found["included"][-1],
         }
         for setting, found in zip(settings, measure(python, settings, copies=copies), strict=True)
-    ]
-
-
-def mnist_rows(python: str, rounds: int) -> list[dict[str, Any]]:
-    """Returns the accuracies of the example of MNIST and of plain FedAvg, by round.
-
-    Raises:
-        ArgumentError: PEA_DATA names no folder of MNIST's files.
-    """
-    if "PEA_DATA" not in os.environ:
-        hint = "It is a folder with MNIST's files in mnist."
-        raise ArgumentError("PEA_DATA", None, "", hint, code="missing")
-    found = run(python, MNIST, str(rounds))
-    shown = sorted({1, 5, 10, 20, rounds} & set(range(1, rounds + 1)))
-    return [
-        {
-            "round": number,
-            "ours, %": found["ours"][number - 1],
-            "Flower FedAvg, %": found["FedAvg"][number - 1],
-            "apart, points": abs(found["ours"][number - 1] - found["FedAvg"][number - 1]),
-            "apart so far, most": max(
-                abs(a - b) for a, b in zip(found["ours"][:number], found["FedAvg"], strict=False)
-            ),
-        }
-        for number in shown
     ]

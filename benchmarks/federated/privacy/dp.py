@@ -27,10 +27,8 @@ from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.privacy.accounting import epsilon
 from extensions.rules import Whole, one_of
-from fl.privacy.local_dp import analytic_noise, gaussian_delta
+from fl.privacy.local_dp import analytic_noise
 from fl.protocols import Mechanism
-
-EPSILONS = (0.1, 0.2, 0.5, 0.9, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0, 10.0)
 
 
 def classical_noise(epsilon: float) -> float:
@@ -42,26 +40,6 @@ def classical_noise(epsilon: float) -> float:
         Dwork and Roth, 2014, Theorem A.1.
     """
     return math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
-
-
-def gaussian_rows() -> list[dict[str, Any]]:
-    """Returns what the classical formula asks for, what one release needs, and what it is worth."""
-    rows = []
-    for wanted in EPSILONS:
-        classical, analytic = classical_noise(wanted), analytic_noise(wanted, DELTA)
-        delta = gaussian_delta(wanted, classical)
-        rows.append(
-            {
-                "epsilon": wanted,
-                "sigma, classical": classical,
-                "sigma, analytic": analytic,
-                "classical / analytic": classical / analytic,
-                "delta of the classical sigma": delta,
-                "private as stated": "yes" if delta <= DELTA else "no",
-                "proved": "yes" if wanted < 1 else "no",
-            }
-        )
-    return rows
 
 
 USUAL = Size(model="mlp", rounds=20, epochs=3, batch_size=20, lr=0.3)
@@ -224,8 +202,6 @@ SWEEPS: dict[str, Callable[[Sequence[int]], Sweep]] = {
     "local": local_sweep,
     "crowd": crowd_sweep,
 }
-GAUSSIAN = "gaussian"
-PARTS = (*SWEEPS, GAUSSIAN)
 
 
 @Benchmark(
@@ -270,23 +246,14 @@ PARTS = (*SWEEPS, GAUSSIAN)
             options="--part crowd",
             columns="in a round | epsilon of one update | accuracy, % | standard deviation",
         ),
-        Result(
-            "fl-dp-gaussian",
-            "The classical formula asks for up to 2.2 times the least noise, and **from epsilon 8 "
-            "on for too little**.",
-            options="--part gaussian",
-            columns="epsilon | sigma, classical | sigma, analytic | delta of the classical sigma "
-            "| private as stated",
-            where="epsilon = 0.1 or 0.5 or 1 or 2 or 5 or 8 or 10",
-        ),
     ],
 )
 def main(
     data_dir: DataDir = None,
     part: Annotated[
         list[str] | None,
-        Option(help=f"One of {', '.join(PARTS)}; once for each; all by default."),
-        one_of(PARTS),
+        Option(help=f"One of {', '.join(SWEEPS)}; once for each; all by default."),
+        one_of(SWEEPS),
     ] = None,
     clients: Annotated[
         list[int] | None, Option(help="Populations; by default 1000 and 100."), Whole(1)
@@ -297,14 +264,9 @@ def main(
     workers: Workers = 2,
 ) -> Iterator[Table]:
     """Federated DP on MNIST: noise, bound and accuracy, with exact epsilon at delta = 1e-3."""
-    picked = part or PARTS
     size, suffix = sized(USUAL, full, rounds)
     populations = tuple(clients or CLIENTS)
     if populations != CLIENTS:
         suffix += "-" + "-".join(map(str, populations)) + "-clients"
-    sweeps = {
-        f"fl-dp-{name}{suffix}": SWEEPS[name](populations) for name in picked if name in SWEEPS
-    }
-    if GAUSSIAN in picked:
-        yield Table("fl-dp-gaussian", gaussian_rows(), delta=DELTA)
+    sweeps = {f"fl-dp-{name}{suffix}": SWEEPS[name](populations) for name in part or SWEEPS}
     yield from swept(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)
