@@ -95,10 +95,13 @@ def starts(model: str, weight: float, bias: float, folder: Path, seed: int) -> l
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", MODELS)
 def test_no_start_breaks_the_bound(kind: str, loss: str, tmp_path: Path):
-    """It is refused, or every record stays within the bound; in each case some starts are taken."""
+    """It is refused, or every record stays within the bound; in each case some starts are taken.
+
+    Each model meets each norm, with every other loss.
+    """
     model, taken, refused = MODELS[kind], 0, 0
     norms = [(1.0, norm) for norm in NORMS] + [(norm, 0.1) for norm in NORMS] + [(80.0, 80.0)]
-    for seed, (weight, bias) in enumerate(norms):
+    for seed, (weight, bias) in [*enumerate(norms)][[*LOSSES].index(loss) % 2 :: 2]:
         for init, scale in itertools.product(
             starts(model, weight, bias, tmp_path, seed), (1.0, 0.0) if seed % 3 else (1.0,)
         ):
