@@ -64,9 +64,8 @@ def contains(registry: str, entry: str) -> bool:
 def claim(registry: str, name: str, value: str) -> str:
     """Returns the value of a name in this user's registry: the first that anybody claimed for it.
 
-    Args:
-        name: words, of which no other name may be the beginning.
-        value: one word; the name has it from now on, on disk, unless it had another before.
+    No other name may be the beginning of the name. The value is one word, which the name has from
+    now on, on disk, unless it had another before.
     """
     before = _add(registry, name, f"{name} {value}")
     return value if before is None else before
@@ -124,10 +123,7 @@ def state_folder() -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Lets one process of this machine at a time into the block, for one folder.
 
-    A new folder has mode 0700.
-
-    Raises:
-        OSError: the folder cannot be made or read.
+    A new folder has mode 0700; OSError if it cannot be made or read.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(folder, os.O_RDONLY)

@@ -18,11 +18,7 @@ class FirstImport:
     def __init__(
         self, name: str, around: Callable[[ModuleType], AbstractContextManager[None]]
     ) -> None:
-        """Waits for the import.
-
-        Args:
-            around: returns the block, of the module before its code has run.
-        """
+        """Waits for the import; `around` returns the block, of the module before its code runs."""
         self._name, self._around = name, around
         self._loader: Any = None
         sys.meta_path.insert(0, self)

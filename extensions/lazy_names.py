@@ -17,10 +17,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns a package's ``__getattr__`` and ``__dir__``; its modules are attributes, too.
 
-    Args:
-        modules: names by the module that they are imported from; they are the package's
-            ``__all__``.
-        check_installed: called before one of them is imported.
+    `modules` has the names, which are the package's ``__all__``, by the module that they are
+    imported from; `check_installed` is called before.
     """
     places = {name: module for module, names in modules.items() for name in names}
 

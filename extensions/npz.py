@@ -19,10 +19,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def read_npz(source: Path | BinaryIO, names: Collection[str] | None = None) -> Arrays:
-    """Returns the arrays of an .npz file by their names.
-
-    Args:
-        names: of the arrays that are read, if the file has them; None: all.
+    """Returns the arrays of an .npz file by their names: those that are named, or all.
 
     Guarantees:
         No object is unpickled. Before memory is taken for an array, the size that it claims is

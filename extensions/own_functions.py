@@ -10,11 +10,7 @@ from extensions.errors import ArgumentError
 
 
 def own_function(argument: str, text: str) -> Callable[..., Any]:
-    """Returns the function of that name; its module is searched in the working folder too.
-
-    Args:
-        argument: what it was given as, for the error.
-    """
+    """Returns the function of that name; its module is searched in the working folder too."""
     module, _, name = text.partition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)

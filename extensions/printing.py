@@ -19,13 +19,8 @@ sysexits.h has it for input and output."""
 class Stream(io.TextIOBase):
     """A text stream whose `write` and `flush` never raise an OSError or UnicodeEncodeError.
 
-    It has no `buffer`, so that nothing is written past it.
-
-    Args:
-        stream: returns the stream behind it, each time; None: nothing is written.
-
-    Attributes:
-        failure: the first error of the stream; None if there was none.
+    It has no `buffer`, so that nothing is written past it. The stream behind it is asked for each
+    time; with None nothing is written. `failure` is its first error.
     """
 
     def __init__(self, stream: Callable[[], TextIO | None]) -> None:
@@ -116,10 +111,9 @@ def lasting() -> Iterator[dict[str, Stream]]:
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], most: int = 10) -> str:
-    """Returns a short table, as a notebook shows an object.
+    """Returns a short table of the last rows, as a notebook shows an object.
 
-    Args:
-        rows: values by the names of columns; a column in which no row has a value is left out.
+    A column in which no row has a value is left out.
     """
     shown = rows[-most:]
     names = [k for k in dict.fromkeys(k for row in shown for k in row) if _any(shown, k)]

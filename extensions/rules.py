@@ -54,7 +54,6 @@ class Between(Rule):
     words: str = ""
 
     def holds(self, value: Any) -> bool:
-        """Whether the value is a number in the range."""
         if not is_real(value):
             return False
         number = float(value)
@@ -120,7 +119,6 @@ class OneOf(Rule):
     names: Collection[Any]
 
     def holds(self, value: Any) -> bool:
-        """Whether the value is one of them."""
         return value in self.names
 
     def __str__(self) -> str:
@@ -141,7 +139,6 @@ class Each(Rule):
     one: Rule
 
     def holds(self, value: Any) -> bool:
-        """Whether all of them do."""
         return all(map(self.one.holds, value))
 
     def __str__(self) -> str:

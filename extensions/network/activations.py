@@ -150,11 +150,9 @@ def _ramp(name: str, slope_bits: int) -> PiecewiseLinear:
 
 
 def output_norm(function: PiecewiseLinear, features: int, input_norm: float = math.inf) -> float:
-    """Returns a bound of the Euclidean norm of a row of function(x).
+    """Returns a bound of the Euclidean norm of a row of function(x), for rows x of `input_norm`.
 
-    Args:
-        input_norm: bound of the norm of a row of x. ReLU, which is rounded nowhere, makes no row
-            longer.
+    ReLU, which is rounded nowhere, makes no row longer.
     """
     bound = OUTPUT_SLACK * function.bound * math.sqrt(features)
     return min(bound, input_norm) if function.name == "relu" else bound

@@ -147,11 +147,7 @@ class Network:
         ]
 
     def training(self, parts: Sequence[tuple[bool, bool]]) -> "Network":
-        """Returns the network of which only these are trained.
-
-        Args:
-            parts: of each stage with weights, whether its weights and its biases are.
-        """
+        """Returns the network of which only these weights and biases are trained, by stage."""
         if len(parts) != len(self.trained):
             allowed = f"as many as stages: {len(self.trained)}"
             raise ArgumentError("parts", len(parts), allowed, code="shape")

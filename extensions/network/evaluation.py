@@ -15,10 +15,7 @@ FLAGS_OF_A_WORD = 62
 def count_misses(
     ring: Ring, logits: Share, targets: Share, *, ties: Literal["right", "wrong"]
 ) -> Share:
-    """Returns shares of the number of rows in which another class's logit beats the true one's.
-
-    The arguments, guarantees, costs and errors are those of `count_misses_of`.
-    """
+    """Returns the sum of `count_misses_of` over all rows."""
     return count_misses_of(ring, logits, targets, ties=ties).sum(-1)
 
 

@@ -15,11 +15,9 @@ from extensions.ring.fixed_point import SAFE_BITS
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """One test.
+    """One test, which gradients longer than `limit` do not pass.
 
-    Args:
-        reach: proven bound of its norm, if all guards behind it were passed.
-        limit: a longer one does not pass.
+    Their norm is at most `reach` if all guards behind it were passed.
     """
 
     features: int

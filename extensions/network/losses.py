@@ -89,10 +89,8 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
 
     Probabilities that are not negative and sum to 1 are farthest from targets where one of them is
     1, its target 0 and all other targets 1: sqrt(outputs). One quarter more under the root covers
-    an ulp of each of them. A logit itself is within its norm, and a target within 1 of the middle.
-
-    Args:
-        logits_norm: bound of the norm of a row of logits, on which "least-squares" depends.
+    an ulp of each of them. A logit itself is within the norm of a row of logits, on which
+    "least-squares" depends, and a target within 1 of the middle.
     """
     one_of(LOSSES).check("loss", loss)
     if loss == "softmax":
@@ -105,15 +103,9 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
 def row_weights(ring: Ring, targets: Share, weights: Sequence[float]) -> Share:
     """Returns shares of the weight of each row's class, `WEIGHT_BITS` fractional bits, (rows,).
 
-    Args:
-        targets: shares of one-hot rows (rows, classes), f fractional bits; zero in padding.
-        weights: of the classes, in (0, 1], rounded down, but never to 0.
-
-    Guarantees:
-        Exact; 1 at most, and 0 in padding rows.
-
-    Cost:
-        The rounds of one truncation.
+    Targets are one-hot rows (rows, classes), f fractional bits, zero in padding. Weights are in (0,
+    1], rounded down, but never to 0. Exact: 1 at most, and 0 in padding; the rounds of one
+    truncation.
     """
     scaled = [max(1, math.floor(weight * (1 << WEIGHT_BITS))) for weight in weights]
     (total,) = ring.linear(targets.T, [scaled])

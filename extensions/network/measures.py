@@ -73,12 +73,9 @@ class Ratio:
         return _told(self.value, self.interval(0.0, 1.0))
 
     def interval(self, low: float, high: float, z: float = Z) -> Interval | None:
-        """Returns Fieller's interval for z deviations, cut to a range; None without noise.
+        """Returns Fieller's interval (J. R. Stat. Soc. B 16, 1954) for z deviations, in a range.
 
-        All of the range where the whole is not told from 0.
-
-        Source:
-            Fieller, J. R. Stat. Soc. B 16, 1954.
+        It is None without noise, and all of the range where the whole is not told from 0.
         """
         if not self.noise:
             return None
@@ -95,11 +92,8 @@ def inverse_of(value: float, sigma: float) -> float:
     """Returns an estimate of 1 over a positive number that has normal noise, without bias.
 
     It is Mills' ratio, (1 - Phi(z)) / phi(z) with z = value / sigma, over sigma: its mean is 1 over
-    the number itself, by Fubini's theorem. Of a value below 0 it is that of 0, so that it is
-    bounded.
-
-    Source:
-        Voinov, Sankhya B 47, 1985.
+    the number itself, by Fubini's theorem (Voinov, Sankhya B 47, 1985). Of a value below 0 it is
+    that of 0, so that it is bounded.
     """
     z = max(0.0, value) / sigma if sigma else math.inf
     if z > 20:  # to 1e-6
@@ -197,10 +191,8 @@ def _instead(report: Mapping[str, Any]) -> str:
 def half_width(records: int, noise: float, share: float, *, hidden: bool) -> float:
     """Returns how far the area may be from what it would be without noise, in 95 % of runs.
 
-    Args:
-        noise: as in `quality`.
-        share: of the records that are of one class.
-        hidden: whether counts are made in shares. Of a public model it is the most that it may be.
+    `noise` is as in `quality`, and `share` the part of the records in one class. Where counts are
+    not made in shares (`hidden`), it is the most that it may be.
     """
     sigma, one, zero = noise * sensitivity(2), share * records, (1 - share) * records
     twice = sigma * records
@@ -213,9 +205,7 @@ def half_width(records: int, noise: float, share: float, *, hidden: bool) -> flo
 class Counts:
     """Numbers of records of each class that are predicted right and wrong.
 
-    Args:
-        cells: (2, classes), each with noise.
-        records: their public sum, to which noise is fitted.
+    Cells are (2, classes), each with noise, which is fitted to the public sum of all records.
     """
 
     def __init__(self, cells: Reals, records: int, sigma: float) -> None:
@@ -298,8 +288,7 @@ def _over_pairs(found: Counts, part: float, noise: float) -> Ratio:
 def area(sums: Reals, found: Counts) -> Ratio:
     """Returns the area less 1/2 as a ratio to the number of pairs, uncut.
 
-    Args:
-        sums: what follows the sum of squared errors; of a public model's scores counts by bin.
+    The sums are those behind that of squared errors; of a public model's scores counts by bin.
     """
     variance = found.sigma**2
     if len(sums) == 2:

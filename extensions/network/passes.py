@@ -17,11 +17,7 @@ __all__ = ["Parameters", "Trace", "forward"]
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A forward pass, with what the backward pass needs of it.
-
-    Attributes:
-        kept: what each stage needs to go back.
-    """
+    """A forward pass, with what each stage needs to go back (`kept`)."""
 
     ring: Ring
     network: Network
@@ -86,8 +82,7 @@ class Trace:
 def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> Trace:
     """Returns the pass of the rows x, (rows, features), through the chain.
 
-    Cost:
-        2 rounds a layer, and those of activations and pooling between them.
+    It takes 2 rounds a layer, and those of activations and pooling between them.
     """
     kept: list[Any] = []
     waiting: list[Share] = []

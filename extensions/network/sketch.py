@@ -26,11 +26,8 @@ Branch = Callable[["Sketch"], object]
 class Sketch:
     """Stages from an input on; every method adds one and returns the sketch.
 
-    Args:
-        given: the grid of images, or the number of values of a row.
-
-    Attributes:
-        grid: of the images that they return; None where they return rows that are no images.
+    It begins with the grid of images, or the number of values of a row. `grid` is that of the
+    images that the stages return so far; None where they return rows that are no images.
     """
 
     def __init__(self, given: Grid | int) -> None:

@@ -135,9 +135,7 @@ def reciprocal(classes: int) -> PiecewiseLinear:
     pieces = math.ceil(math.log(high / low, WIDEST_PIECE))
     points = np.ldexp(np.rint(np.ldexp(np.geomspace(low, high, pieces + 1), bits)), -bits)
     return _chords(
-        "reciprocal",
-        [(s, (1 - _LOWERED) / s) for s in points.tolist()],
-        slope_bits=60 - 2 * bits,
+        "reciprocal", [(s, (1 - _LOWERED) / s) for s in points.tolist()], slope_bits=60 - 2 * bits
     )
 
 

@@ -27,9 +27,8 @@ STARTS = ("zero", "random")
 class ModelSpec:
     """Layer widths from input to output; ReLU between linear layers, a loss behind.
 
-    Attributes:
-        kind: name of an architecture between input and output, or a list of layers of one's own
-            (`extensions.network.models.own_layers`); empty for linear layers.
+    `kind` names an architecture between input and output, or is a list of layers of one's own
+    (`extensions.network.models.own_layers`); it is empty for linear layers.
     """
 
     widths: tuple[int, ...]
@@ -45,10 +44,9 @@ class ModelSpec:
     @classmethod
     @lru_cache(maxsize=64)
     def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":
-        """Returns the model that the text names.
+        """Returns the model that a text names.
 
-        Args:
-            text: ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or ``layers:LIST``.
+        It is ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or ``layers:LIST``.
         """
         if text == "logistic":
             return cls(widths=(features, classes), loss=loss)

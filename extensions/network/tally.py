@@ -48,11 +48,7 @@ def cells(classes: int) -> int:
 
 
 def opened_cells(classes: int, *, hidden: bool) -> int:
-    """Returns the number of sums that `summary` makes of them.
-
-    Args:
-        hidden: whether they are made of shares.
-    """
+    """Returns the number of sums that `summary` makes of them, of shares if `hidden`."""
     if kind_of(classes) != "bins":
         return cells(classes)
     return 7 if hidden else 5 + 2 * SHOWN

@@ -12,10 +12,9 @@ _lock = threading.Lock()
 
 
 def answer(question: Hashable, find: Callable[[], float]) -> float:
-    """Returns the answer to a question, which is found at most once while it is remembered.
+    """Returns the answer to a question, found at most once while it is remembered.
 
-    Args:
-        find: what finds it; an error is no answer.
+    The question is all that the answer depends on. An error is no answer.
     """
     known = _found.get(question)
     return known if known is not None else take({question: find()})[question]
@@ -28,10 +27,9 @@ def answers() -> Answers:
 
 
 def take(given: Answers) -> Answers:
-    """Remembers the answers, and returns them; of a thousand, those that came first are forgotten.
+    """Remembers answers of a trusted process, and returns them.
 
-    Args:
-        given: found here, or by a process that is trusted as the run's settings are.
+    Of a thousand, those that came first are forgotten.
     """
     with _lock:
         _found.update(given)

@@ -46,8 +46,7 @@ def epsilon(
             that a curious party can subtract has been taken off: with n parties that each add
             variance v, a party that knows its own share faces (n - 1) v.
         sample_rate: probability with which each record enters a batch.
-        steps: number of steps.
-        delta: wanted delta of the whole run.
+        delta: wanted, of the whole run.
         accountant: "pld" (privacy loss distributions, tight) or "rdp" (Renyi, looser, fast; for
             "add-remove" alone).
         overflow_probability: probability, over the whole run, that a batch padded to a public
@@ -93,14 +92,10 @@ def calibrate_noise(
     """The smallest noise multiplier that gives the run (epsilon, delta)-differential privacy.
 
     Args:
-        epsilon: wanted epsilon of the whole run, with what is beside it; at most 10,000, and above
-            20 with a `PrivacyWarning`.
-        delta: likewise.
-        sample_rate: probability with which each record enters a batch.
-        steps: number of steps.
+        epsilon: wanted of the whole run, with what is beside it, at delta; at most 10,000, and
+            above 20 with a `PrivacyWarning`.
         calibration: "pld", "rdp", or "paper" for 2 sqrt(steps ln(1/delta)) / epsilon.
-        overflow_probability: as for `epsilon`.
-        neighbours: likewise; "replace" with "pld" alone.
+        neighbours: as for `epsilon`, and so is `overflow_probability`; "replace" with "pld" alone.
         beside: other mechanisms on the same records, composed with the run.
 
     Guarantees:
@@ -132,21 +127,16 @@ def calibrate_noise(
     left = _delta_left(epsilon, delta, overflow)
     if calibration == "paper":
         return _paper_noise(epsilon, left, steps, beside)
-    _check_rounding(delta, left, smallest_delta([run, *beside], calibration))
+    if left <= (least := smallest_delta([run, *beside], calibration)):
+        allowed = f"above {delta - left + least:.3g}, overflow and rounding error of these steps"
+        advice = "Use {calibration=rdp} or pad the batches to a larger size."
+        raise ArgumentError("delta", delta, allowed, advice)
 
     def spent(*own: SubsampledGaussian, coarse: bool = False) -> float:
         curve = privacy_curve([*own, *beside], calibration, neighbours, coarse=coarse)
         return solve_overflow(curve, delta=delta, overflow=overflow)
 
     return _accounted_noise(spent, run, epsilon, left, coarse_first=calibration == "pld")
-
-
-def _check_rounding(delta: float, left: float, least: float) -> None:
-    """Checks that more is left of delta than the least that the accountant can certify."""
-    if left <= least:
-        allowed = f"above {delta - left + least:.3g}, overflow and rounding error of these steps"
-        advice = "Use {calibration=rdp} or pad the batches to a larger size."
-        raise ArgumentError("delta", delta, allowed, advice)
 
 
 def _accounted_noise(

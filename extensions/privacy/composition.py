@@ -24,12 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from extensions.errors import ArgumentError
 from extensions.privacy.answers import answer
-from extensions.privacy.mechanisms import (
-    LESS_OVERFLOW,
-    NEIGHBOURS,
-    Neighbours,
-    SubsampledGaussian,
-)
+from extensions.privacy.mechanisms import LESS_OVERFLOW, NEIGHBOURS, Neighbours, SubsampledGaussian
 from extensions.rules import one_of
 
 ACCOUNTANTS = ("pld", "rdp")
@@ -188,9 +183,7 @@ def _renyi_curve(counts: Counts, orders: Sequence[float] | None = None) -> Curve
 
 def _pld_curve(counts: Counts, neighbours: Neighbours, interval: float, rounding: float) -> Curve:
     from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import (
-        privacy_loss_distribution,
-    )
+    from dp_accounting.pld import privacy_loss_distribution
 
     relation = {
         "add-remove": NeighboringRelation.REPLACE_SPECIAL,

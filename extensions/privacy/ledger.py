@@ -8,12 +8,7 @@ from typing import Any, Self
 from extensions.errors import ArgumentError
 from extensions.printing import table
 from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
-from extensions.privacy.mechanisms import (
-    NEIGHBOURS,
-    Neighbours,
-    SubsampledGaussian,
-    check_real,
-)
+from extensions.privacy.mechanisms import NEIGHBOURS, Neighbours, SubsampledGaussian, check_real
 from extensions.rules import one_of
 
 _FORMAT = 1

@@ -10,11 +10,7 @@ from extensions.privacy.sampling import OwnRecords
 
 
 def check_units(units: npt.NDArray[np.int64], records: int, rows_per_unit: int) -> None:
-    """Checks that no person has more than k records.
-
-    Args:
-        units: a number for each person, the same in all of its records, (records,).
-    """
+    """Checks that no person has more than k records; `units` has a person's number for each."""
     if units.shape != (records,):
         raise ArgumentError("units", units.shape, f"({records},), one a record", code="shape")
     most = np.unique(units, return_counts=True)[1].max()

@@ -10,13 +10,7 @@ from extensions.network.guards import Guard
 from extensions.network.layers import LayerShape, Way, any_moves, guard_shifts
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
-from extensions.protocols.noise import (
-    WIDENING,
-    Noise,
-    check_colluders,
-    least_sigma,
-    party_variance,
-)
+from extensions.protocols.noise import WIDENING, Noise, check_colluders, least_sigma, party_variance
 from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
 from extensions.rules import POSITIVE, Between, Whole, check_fields
 

@@ -18,6 +18,7 @@ from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
 from extensions.network.layers import parameter_norm
 from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
+from extensions.protocols.host import flat, pairs
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
 from extensions.ring.interface import Ring, Share
 from extensions.rules import one_of
@@ -112,11 +113,7 @@ def number_of_candidates(strategy: Strategy, owners: int) -> int:
 
 
 def misses(
-    ring: Ring,
-    candidates: Stacked,
-    x: Share,
-    targets: Share,
-    network: Network | None = None,
+    ring: Ring, candidates: Stacked, x: Share, targets: Share, network: Network | None = None
 ) -> Share:
     """Returns shares of how many records each candidate gets wrong, (candidates,).
 
@@ -129,7 +126,11 @@ def misses(
 
 def best(ring: Ring, candidates: Stacked, misses: Share) -> Parameters:
     """Returns the first of the candidates with the fewest misses, shared afresh."""
-    return choose(ring, candidates, first_smallest(ring, misses))
+    chosen, products = first_smallest(ring, misses), []
+    for weight, bias in candidates:
+        count, _ = tuple(bias.shape)
+        products += [(chosen.reshape(count, 1, 1), weight), (chosen.reshape(count, 1), bias)]
+    return pairs([product.sum(0) for product in ring.mul(products)])
 
 
 def counts_of(records: Sequence[int], weighting: Weighting) -> Sequence[int]:
@@ -165,7 +166,7 @@ def encode_model(model: Sequence[tuple[Reals, Reals]], frac_bits: int) -> list[I
             raise ArgumentError(
                 "local", f"a layer of norm {norm:.4g}", f"of norm at most {MAX_NORM:g}"
             )
-    return [encode(part, frac_bits, name="local")[None] for pair in model for part in pair]
+    return [encode(part, frac_bits, name="local")[None] for part in flat(model)]
 
 
 def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
@@ -181,17 +182,11 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
     ends = np.cumsum([0, *records]).tolist()
     marks = [(end << bits) // ends[-1] for end in ends]
     weights = [after - before for before, after in zip(marks[:-1], marks[1:], strict=True)]
-    flat = [ring.linear(part, [weights])[0] for pair in local for part in pair]
-    rounded = ring.truncate([(part, bits) for part in flat])
-    return list(zip(rounded[::2], rounded[1::2], strict=True))
+    sums = [ring.linear(part, [weights])[0] for part in flat(local)]
+    return pairs(ring.truncate([(total, bits) for total in sums]))
 
 
-def logits_of(
-    ring: Ring,
-    candidates: Stacked,
-    x: Share,
-    network: Network | None = None,
-) -> Share:
+def logits_of(ring: Ring, candidates: Stacked, x: Share, network: Network | None = None) -> Share:
     """Returns shares of every candidate's logits, (candidates, rows, classes).
 
     Args:
@@ -231,16 +226,6 @@ def first_smallest(ring: Ring, values: Share) -> Share:
     smaller = ring.less_than_bits(scores.reshape(count, 1) - scores.reshape(1, count), 0)
     beaten = any_of(ring, [smaller[k] for k in range(count)])
     return ring.add_public(-beaten, 1)
-
-
-def choose(ring: Ring, candidates: Stacked, chosen: Share) -> Parameters:
-    """Returns the candidate at which `chosen` is 1, exactly and shared afresh; 1 round."""
-    pairs = []
-    for weight, bias in candidates:
-        count, _ = tuple(bias.shape)
-        pairs += [(chosen.reshape(count, 1, 1), weight), (chosen.reshape(count, 1), bias)]
-    taken = [product.sum(0) for product in ring.mul(pairs)]
-    return list(zip(taken[::2], taken[1::2], strict=True))
 
 
 def _between(

@@ -230,12 +230,9 @@ def add_gaussian_noise(
     summands = ring.parties + dealer_noise
     scale = summand_scale(summands, sigma, frac_bits=frac_bits, split=split)
     noisy = ring.add_noise(x, [scale] * len(x), source)
-    return _with_dealt_noise(ring, noisy, scale, source) if dealer_noise and scale else noisy
-
-
-def _with_dealt_noise(ring: Ring, x: list[Share], scale: float, source: NoiseSource) -> list[Share]:
-    """Returns each x plus the dealer's summand; ArgumentError if the host has no dealer."""
+    if not dealer_noise or not scale:
+        return noisy
     if not isinstance(ring, NoiseDealing):
         allowed = "False with a host without a dealer"
         raise ArgumentError("dealer_noise", True, allowed, "Leave it out.")
-    return ring.add_dealt_noise(x, scale, source)
+    return ring.add_dealt_noise(noisy, scale, source)

@@ -110,13 +110,7 @@ class Way:
 
 
 def train(
-    host: Host,
-    config: Training,
-    own: Own,
-    records: Records,
-    way: Way,
-    begun: Begun,
-    keep: Keep,
+    host: Host, config: Training, own: Own, records: Records, way: Way, begun: Begun, keep: Keep
 ) -> tuple[Parameters, Ledger]:
     """Returns shares of the trained model, and the account of what it cost the records.
 

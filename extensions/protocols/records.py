@@ -73,8 +73,7 @@ class Records:
 def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:
     """Returns in how many parts records are computed, so that memory holds one.
 
-    Args:
-        comparisons: that are made at once for each record.
+    So many comparisons are made at once for each record.
     """
     most = min(BLOCK // features, COMPARED // max(1, comparisons))
     return max(1, min(-(-sum(sizes) // max(1, most)), max(sizes)))

@@ -121,8 +121,7 @@ class Model:
     def spec(self, features: int = 1, *, whole: bool = False) -> ModelSpec:
         """Returns the model for records with so many features.
 
-        Args:
-            whole: with an output of each class, as it comes of a run; else as it is in training.
+        If it is whole, it has an output for each class, as a run returns it; else as in training.
         """
         outputs = self.classes if whole else self.outputs
         return ModelSpec.parse(self.model, features, outputs, self.loss)
@@ -231,8 +230,7 @@ class Privacy(Noise):
     epsilon_init: float | None = None
     noise_multiplier_init: Annotated[float | None, NOT_NEGATIVE] = None
     whiten_share: Annotated[
-        float | None,
-        Between(0.0, 1.0, above=True, below=True, hint=f"{SHARE} is usual."),
+        float | None, Between(0.0, 1.0, above=True, below=True, hint=f"{SHARE} is usual.")
     ] = None
     noise_multiplier_whiten: Annotated[float | None, NOT_NEGATIVE] = None
 

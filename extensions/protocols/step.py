@@ -51,9 +51,8 @@ class Step:
     def of(cls, config: Training, records: Records) -> "Step":
         """Returns the step of a run on records of which the sizes are known.
 
-        Raises:
-            ArgumentError: steps for which the bounds are not proven; it names the largest learning
-                rate for which they are.
+        If bounds are not proven for it, the error names the largest learning rate for which they
+        are.
         """
         expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
         network = config.network(records.features)
@@ -101,13 +100,10 @@ class Step:
         return self.rule.plan
 
     def public(self, number: int) -> list[int]:
-        """Returns the public integers of a step.
+        """Returns the public integers of a step, from number 1 on.
 
-        Args:
-            number: of the step, from 1 on.
-
-        Returns:
-            Whether the model before it is one of those whose mean is taken, and those of the rule.
+        They are whether the model before it is one of those whose mean is taken, and those of the
+        rule.
         """
         return [self.mean.counts(number), *self.rule.public(number, self._rates[number - 1])]
 
@@ -132,11 +128,7 @@ class Step:
         self.after(ring, with_noise(ring, sums, self.plan, source), store, public)  # 3.14-3.16
 
     def after(self, ring: Ring, noisy: Sums, store: Store, public: Sequence[Any]) -> None:
-        """Makes a step by noisy sums; see `UpdateRule.after`.
-
-        Args:
-            public: the integers of the step, or what stands for them.
-        """
+        """Makes a step by noisy sums; `public` are its integers, or what stands for them."""
         counted, *integers = public
         updates, kept = self.updates(ring, noisy, store, integers)
         if self.mean.count > 1 and counted:

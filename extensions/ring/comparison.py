@@ -37,10 +37,7 @@ SUBTRAHENDS = RandomPlanes(_FIRST.monomials)
 """Four random words r, and the products of their planes that the first level takes."""
 _LATER = _lent(_PASSING, [Factor(wire, 0) for wire in _LENT])
 _WIRES = (*_ALL_LENT[:-1], *_ALL_PASSED[1:])
-_LEVELS = (
-    ((*_WIRES, _ALL_PASSED[0]), Sums(_LATER, [_passed(_PASSING)])),
-    (_WIRES, Sums(_LATER)),
-)
+_LEVELS = (((*_WIRES, _ALL_PASSED[0]), Sums(_LATER, [_passed(_PASSING)])), (_WIRES, Sums(_LATER)))
 """Places of the wires of the second and the third level, which passes nothing on."""
 LATER_MASKS = tuple(WordMasks(len(places), sums.monomials) for places, sums in _LEVELS)
 """What hides those wires.

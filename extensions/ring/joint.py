@@ -156,9 +156,7 @@ def scaled_rows(rows: int, columns: Sequence[int], beside: Sequence[int], shift:
 
     doubled = tuple(part for part in scaled for _ in range(2))
     return Joint(
-        (row, *scaled, *others),
-        (row, row, *(row for _ in (*scaled, *others)), *doubled),
-        follow,
+        (row, *scaled, *others), (row, row, *(row for _ in (*scaled, *others)), *doubled), follow
     )
 
 

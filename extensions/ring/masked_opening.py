@@ -18,12 +18,7 @@ from extensions.ring.composed import Composed
 from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.interface import Bits, Share
 from extensions.ring.planes import LANES, bits_of, lanes, quarter, unpacked
-from extensions.ring.tuples import (
-    BitWords,
-    Correlation,
-    Dealt,
-    TruncationPair,
-)
+from extensions.ring.tuples import BitWords, Correlation, Dealt, TruncationPair
 from extensions.ring.words import Exponent, Places, Word, power, shift_right
 from extensions.rules import Whole
 
@@ -184,11 +179,7 @@ class MaskedOpening(Composed):
         return self.signs_below(c, thresholds, dependents)
 
     def signs_below(
-        self,
-        c: Word,
-        thresholds: Sequence[int],
-        dealt: Bits,
-        later: Sequence[Dealt] | None = None,
+        self, c: Word, thresholds: Sequence[int], dealt: Bits, later: Sequence[Dealt] | None = None
     ) -> Bits:
         """Returns the signs of x - t for each public t, given the opened c = x + r; 2 rounds.
 

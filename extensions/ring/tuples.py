@@ -67,11 +67,9 @@ class RandomPlanes:
 
     @property
     def dependents(self) -> int:
-        """Number of words that follow."""
         return LANES + len(self.products)
 
     def follow(self, masks: Word, dealer: Dealer) -> Word:
-        """Returns the planes and the products."""
         own = planes(list(masks), WIDTHS[0])
         return dealer.stack([*own, *products_of(self.products, without_signs(own))])
 
@@ -87,7 +85,6 @@ class TruncationPair:
     dependents_by: ClassVar[Sharing] = "sum"
 
     def follow(self, masks: Word, dealer: Dealer) -> Word:
-        """Returns the shifted low bits and the top bit."""
         (r,) = masks
         return dealer.stack(self.parts(r))
 
@@ -112,11 +109,9 @@ class BitWords:
 
     @property
     def dependents(self) -> int:
-        """Number of words that follow."""
         return len(self.positions)
 
     def follow(self, masks: Word, dealer: Dealer) -> Word:
-        """Returns the bits, as integers 0 or 1."""
         column = np.array(self.positions, np.int64).reshape(-1, *(1 for _ in masks.shape[1:]))
         return (masks >> dealer.constant(column)) & 1
 
@@ -132,11 +127,9 @@ class WordMasks:
 
     @property
     def dependents(self) -> int:
-        """Number of words that follow."""
         return len(self.products)
 
     def follow(self, masks: Word, dealer: Dealer) -> Word:
-        """Returns the products."""
         products = products_of(self.products, list(masks))
         return dealer.stack(products) if products else masks[:0]
 

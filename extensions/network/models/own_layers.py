@@ -84,8 +84,7 @@ class Layers:
     def residual(self, branch: Callable[[Layers], object]) -> Self:
         """Adds what comes to here and what a branch makes of it: as many values.
 
-        Args:
-            branch: adds the layers of the branch to the list that it is given.
+        `branch` adds its layers to the list that it is given.
         """
         inner = Layers()
         branch(inner)
@@ -94,16 +93,8 @@ class Layers:
 
     def _add(self, name: str, given: Mapping[str, Any]) -> Self:
         defaults = inspect.signature(getattr(Layers, name)).parameters
-        self.entries.append(
-            (
-                name,
-                {
-                    key: value
-                    for key, value in given.items()
-                    if key != "self" and value != defaults[key].default
-                },
-            )
-        )
+        kept = {k: v for k, v in given.items() if k != "self" and v != defaults[k].default}
+        self.entries.append((name, kept))
         return self
 
     def text(self) -> str:
@@ -139,10 +130,9 @@ def named(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def checked(text: str) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Returns the entries of a list, whatever stranger wrote it.
+    """Returns the entries of a list that a stranger may have written.
 
-    Raises:
-        ArgumentError: it is none, or of more or larger layers than 64 of 4096.
+    Raises ArgumentError if there are more than 64 layers, or larger ones than 4096.
     """
     try:
         again = _checked(json.loads(text.removeprefix(PREFIX)))

@@ -46,9 +46,8 @@ def owes(init: str | None) -> bool:
 def model_owes(header: Mapping[str, Any]) -> bool:
     """Whether the start of a saved model was, and so the model: its noised counts are not private.
 
-    Args:
-        header: of the model. One that does not say it, of an earlier version, owes also where it
-            was started from a file, of which it knows nothing.
+    A header of an earlier version does not say it. That model owes also if it was started from a
+    file, of which its header knows nothing.
     """
     told = header.get(OWES)
     init = header["run"].get("init")

@@ -34,7 +34,6 @@ class _End(Branching):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """As many as inputs."""
         return self.inputs
 
 
@@ -53,12 +52,7 @@ class Fork(_End):
 
 @dataclass(frozen=True)
 class Turn(Branching):
-    """The end of the first branch, and the beginning of the second one.
-
-    Attributes:
-        inputs: values that the first branch returns.
-        outputs: values that the second one takes.
-    """
+    """The end of the first branch, which returns `inputs`, and the beginning of the second."""
 
     inputs: int
     outputs: int

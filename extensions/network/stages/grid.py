@@ -21,9 +21,8 @@ Pair = tuple[int, int]
 class Grid:
     """How the values of an image lie in a row; a signal is an image of height 1.
 
-    Attributes:
-        channels_last: whether the channels of a point are beside each other (as in Keras and in
-            files of images), or each channel is a block (as in PyTorch).
+    The channels of a point are beside each other (`channels_last`, as in Keras and in files of
+    images), or each channel is a block (as in PyTorch).
     """
 
     channels: int
@@ -69,9 +68,8 @@ class Grid:
 class Window:
     """The windows that are taken of an image: its positions, and what each of them holds.
 
-    Args:
-        padding: points of zeros around the image: (above, below) and (left, right).
-        dilation: steps between the points of one window.
+    Padding is points of zeros around the image, (above, below) and (left, right), and dilation the
+    steps between the points of one window.
     """
 
     grid: Grid
@@ -168,10 +166,9 @@ def folded(places: Integers, size: int) -> Integers:
 
 
 def fold(ring: Ring, values: Share, places: Integers, size: int) -> Share:
-    """Returns, for each place of a row, the sum of the values that came from it, (rows, size).
+    """Returns, for each place of a row, the sum of the values that came from it; local.
 
-    Args:
-        values: shares of (rows, ...), as `Ring.gather` returned them; local.
+    Values are (rows, ...), as `Ring.gather` returned them; the sums are (rows, size).
     """
     rows = values.shape[0]
     found = ring.gather(values.reshape(rows, places.size), folded(places, size))

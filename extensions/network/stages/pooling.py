@@ -21,17 +21,14 @@ class Pooling(Stage):
 
     @property
     def inputs(self) -> int:  # type: ignore[override]
-        """Values of an image."""
         return self.window.grid.size
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """A value for each position and channel."""
         return self.window.positions * self.window.grid.channels
 
     @property
     def values(self) -> int:
-        """Those of its windows, if these are more."""
         return max(super().values, self.window.values)
 
     @property
@@ -43,8 +40,7 @@ class Pooling(Stage):
 class AveragePool(Pooling):
     """The mean over each window, zeros of the padding included.
 
-    Cost:
-        One truncation of the outputs, forward and backward.
+    Either way it takes one truncation of the outputs.
     """
 
     _BITS = 16
@@ -70,7 +66,6 @@ class AveragePool(Pooling):
         return OUTPUT_SLACK * math.sqrt(self.window.overlap / self.window.points)
 
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
-        """Returns the means; one truncation."""
         return self._scaled(ring, ring.gather(x, self._places).sum(-1)), None
 
     def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
@@ -119,7 +114,6 @@ class MaxPool(Pooling):
         return np.where(places == OUTSIDE, places.max(axis=1, keepdims=True), places)
 
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
-        """Returns the largest values, and the flags of who was smaller than whom."""
         values = [ring.gather(x, column) for column in self._candidates.T]
         flags: list[Share] = []
         while len(values) > 1:

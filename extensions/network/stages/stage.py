@@ -21,12 +21,7 @@ from extensions.ring.interface import Ring, Share
 
 @dataclass(frozen=True)
 class Bound:
-    """What is known of the rows at one place of a network.
-
-    Attributes:
-        norm: bound of a row's Euclidean norm.
-        largest: bound of each value's magnitude.
-    """
+    """Bounds of a row's Euclidean norm at one place of a network, and of each value's magnitude."""
 
     norm: float
     largest: float
@@ -83,12 +78,10 @@ class Activation(Stage):
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """As many as inputs."""
         return self.inputs
 
     @property
     def comparisons(self) -> int:
-        """Every value with every threshold."""
         return self.inputs * len(self.function.thresholds)
 
     def bound(self, before: Bound) -> Bound:
@@ -97,11 +90,9 @@ class Activation(Stage):
         return Bound(output_norm(self.function, self.inputs, before.norm), largest)
 
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
-        """Returns the values, and the slopes; the rounds of `activate`."""
         return activate(ring, x, self.function)
 
     def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
-        """Returns the gradient times the slopes; 1 round or 2."""
         return activation_gradient(ring, deltas, kept, self.function)
 
 
@@ -120,22 +111,17 @@ class Reorder(Stage):
 
     @property
     def inputs(self) -> int:  # type: ignore[override]
-        """Number of places."""
         return len(self.places)
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """As many as inputs."""
         return len(self.places)
 
     def bound(self, before: Bound) -> Bound:
-        """Returns the bound as it is."""
         return before
 
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
-        """Returns the values in the order of `places`; local."""
         return ring.gather(x, np.array(self.places)), None
 
     def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
-        """Returns the values back at their places; local."""
         return ring.gather(deltas, np.argsort(self.places))

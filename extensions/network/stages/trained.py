@@ -26,11 +26,9 @@ _COARSE = 12
 
 
 class Trained(Stage, ABC):
-    """A stage with weights: one layer, or several beside each other.
+    """A stage with weights: one layer, or several beside each other, each with a weight.
 
-    Attributes:
-        has_weight: whether its weights are; without either the stage is frozen.
-        layers: number of layers, of which each has a weight and perhaps a bias.
+    Without `has_weight` and `has_bias`, which say what is trained, the stage is frozen.
     """
 
     has_bias: bool
@@ -109,34 +107,27 @@ class Linear(Trained):
 
     @property
     def in_features(self) -> int:  # type: ignore[override]
-        """Columns of its weight."""
         return self.inputs
 
     @property
     def out_features(self) -> int:  # type: ignore[override]
-        """Rows of its weight."""
         return self.outputs
 
     def input_norm(self, before: Bound) -> float:
-        """Returns the bound of a row."""
         return before.norm
 
     def bound(self, before: Bound, weight_norm: float = math.inf) -> Bound:
-        """Returns that of `largest_output`."""
         norm = largest_output(before.norm, self.outputs, weight_norm, _COARSE)
         return Bound(norm, norm)
 
     def apply(self, ring: Ring, x: Share, parameters: Parameters) -> tuple[Share, Any]:
-        """Returns inputs @ weight.T + bias, and the factor of its products."""
         factor = ring.factor(x)
         return linear(ring, factor, *parameters[0]), factor
 
     def _gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
-        """Returns the one layer's."""
         return [LayerGradient(inputs=kept, deltas=deltas, has_bias=self.has_bias)]
 
     def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
-        """Returns deltas @ weight."""
         (product,) = ring.matmul([(deltas, parameters[0][0])])
         return product
 
@@ -165,37 +156,30 @@ class Convolution(Trained):
 
     @property
     def values(self) -> int:
-        """Those of its windows, if these are more."""
         return max(super().values, self.window.values)
 
     @property
     def layers(self) -> int:  # type: ignore[override]
-        """A layer a group."""
         return self.groups
 
     @property
     def positions(self) -> int:  # type: ignore[override]
-        """Number of windows."""
         return self.window.positions
 
     @property
     def inputs(self) -> int:  # type: ignore[override]
-        """Values of an image."""
         return self.window.grid.size
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
-        """A value for each position and channel."""
         return self.positions * self.channels
 
     @property
     def in_features(self) -> int:  # type: ignore[override]
-        """Values of a window that a group sees."""
         return self.window.grid.channels // self.groups * self.window.points
 
     @property
     def out_features(self) -> int:  # type: ignore[override]
-        """Channels of a group's output."""
         return self.channels // self.groups
 
     @cached_property
@@ -232,7 +216,6 @@ class Convolution(Trained):
         return Bound(norm, norm)
 
     def apply(self, ring: Ring, x: Share, parameters: Parameters) -> tuple[Share, Any]:
-        """Returns the images behind it, and the factor of each group's products."""
         factors = [ring.unfold(x, places) for places in self._unfolded]
         both = zip(factors, parameters, strict=True)
         products = ring.matmul([(factor, weight.T) for factor, (weight, _) in both])
@@ -262,14 +245,12 @@ class Convolution(Trained):
         return [ring.gather(deltas, places.reshape(-1)) for places in self._outputs_of]
 
     def _gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
-        """Returns each group's."""
         return [
             LayerGradient(inputs=factor, deltas=own, has_bias=self.has_bias)
             for factor, own in zip(kept, self._apart(ring, deltas), strict=True)
         ]
 
     def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
-        """Returns the folded products of each group's deltas with its weight."""
         rows = deltas.shape[0]
         own = [
             each.reshape(rows * self.positions, self.out_features)

@@ -14,10 +14,7 @@ from extensions.owners.data.records import Labels, Split
 
 BINARY = "cifar-10-batches-bin"
 PICKLED = "cifar-10-batches-py"
-BATCHES = {
-    "train": [f"data_batch_{i}.bin" for i in range(1, 6)],
-    "test": ["test_batch.bin"],
-}
+BATCHES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
 SHAPE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32
 ARCHIVE = Published(
@@ -41,13 +38,10 @@ def read_cifar10(folder: Path | None, download: bool) -> Split:
     if (folder / "labels.npz").is_file():
         return _read_strips(folder)
     reading = f"{PICKLED} is refused: reading it runs code."
-    advice = reading if _pickled(folder) else "Or give {download=True}."
+    pickled = (folder / PICKLED).is_dir() or (folder / "data_batch_1").is_file()
+    advice = reading if pickled else "Or give {download=True}."
     allowed = f"a folder that holds {BINARY}, the binary version of CIFAR-10"
     raise broken(str(folder), allowed, advice)
-
-
-def _pickled(folder: Path) -> bool:
-    return (folder / PICKLED).is_dir() or (folder / "data_batch_1").is_file()
 
 
 def _read_binary(folder: Path) -> Split:

@@ -15,15 +15,7 @@ import numpy.typing as npt
 from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.npz import read_npz
-from extensions.owners.data.records import (
-    ARRAYS,
-    UNITS,
-    Kind,
-    Split,
-    kind_of,
-    unreadable,
-    unusable,
-)
+from extensions.owners.data.records import ARRAYS, UNITS, Kind, Split, kind_of, unreadable, unusable
 
 Contents = Mapping[str, npt.ArrayLike | None]
 """Arrays of a file by name; what is None is left out."""

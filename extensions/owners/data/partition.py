@@ -22,10 +22,7 @@ def iid(labels: Labels, parties: int, seed: int) -> Rows:
 def shards(labels: Labels, parties: int, seed: int) -> Rows:
     """Returns each party's rows: two random runs of the records sorted by label.
 
-    So most parties see few of the classes.
-
-    Source:
-        McMahan et al., AISTATS 2017, section 3 (the pathological non-IID partition).
+    So most parties see few of the classes, as in McMahan et al., AISTATS 2017, section 3.
     """
     count = SHARDS_OF_A_PARTY * parties
     most = len(labels) // SHARDS_OF_A_PARTY

@@ -77,11 +77,9 @@ def load_raw(
 ) -> Split:
     """Returns records before features are taken, in an order shuffled by the seed.
 
-    Args:
-        name: "digits" (scikit-learn's 1,797 embedded 8x8 digits; a seeded fifth is held out);
-            "mnist", "cifar10" or "imdb" (files with their own test split); "csv:PATH" or
-            "parquet:PATH" (a seeded fifth is held out) or "npz:PATH" (train_x, train_y, test_x,
-            test_y).
+    The name is "digits" (scikit-learn's 1,797 embedded 8x8 digits), "csv:PATH" or "parquet:PATH",
+    of which a seeded fifth is held out; or "mnist", "cifar10", "imdb" or "npz:PATH", which have
+    their own test split.
     """
     if name in READERS:
         read, classes = READERS[name]
@@ -108,15 +106,10 @@ def load_own(
 ) -> list[Split]:
     """Returns the records of each file, with the same classes for all.
 
-    Columns of tables are found by their names: the first file's order is that of the features.
-
-    Args:
-        paths: .npz with train_x, train_y, test_x, test_y; or .csv or .parquet, of which a seeded
-            fifth is held out.
-        names: of the classes of tables; None: all distinct labels of all files, which become
-            public.
-        classes: number of classes, if known; else labels are below `LABELS`, unless more names are
-            given.
+    Files are .npz with train_x, train_y, test_x and test_y; or .csv or .parquet, of which a seeded
+    fifth is held out. Columns of tables are found by their names: the first file's order is that of
+    the features. Without `names` all distinct labels of all tables are classes, which become
+    public. Without `classes` labels are below `LABELS`, unless more names are given.
     """
     tables = [path for path in paths if is_table(path)]
     if schema is None:

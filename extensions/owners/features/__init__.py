@@ -6,13 +6,4 @@ from extensions.owners.features.extractor import Extractor
 from extensions.owners.features.registry import find, names_file, names_function
 from extensions.owners.features.usual import RAW, usual
 
-__all__ = [
-    "RAW",
-    "Cache",
-    "Extractor",
-    "extract",
-    "find",
-    "names_file",
-    "names_function",
-    "usual",
-]
+__all__ = ["RAW", "Cache", "Extractor", "extract", "find", "names_file", "names_function", "usual"]

@@ -54,11 +54,7 @@ def extract(
 
 
 def rows_of(
-    x: Raw,
-    extractor: Extractor,
-    bound: float,
-    cache: Cache | None,
-    progress: Callable[[int], None],
+    x: Raw, extractor: Extractor, bound: float, cache: Cache | None, progress: Callable[[int], None]
 ) -> Reals:
     """Returns the rows of features of one or more records, as `extract` does."""
     if extractor.name == "raw":

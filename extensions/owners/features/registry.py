@@ -51,14 +51,10 @@ def _heads(text: str) -> set[str]:
 
 
 def find(text: str, weights: Path | None = None) -> Extractor:
-    """Returns the extractor of that name, with ``:ARGUMENT`` where it takes one.
+    """Returns the extractor of a name such as "hog:9,4,2,mirror" or "words:2048+wordllama".
 
-    ``NAME,OPTION`` is altered (`combined.with_option`), by each option in turn; ``A+B`` is both,
-    side by side (`combined.side_by_side`).
-
-    Args:
-        text: such as "hog", "hog:9,4,2,mirror", "words:2048+wordllama" or "my_module:my_function".
-        weights: file of the weights of a backbone; None: those that torchvision publishes.
+    ``NAME,OPTION`` is altered by each option in turn; ``A+B`` is both, side by side. `weights` is
+    the file of a backbone's weights; by default they are those that torchvision publishes.
     """
     names = _JOINT.split(text)
     if len(names) > _MOST_PARTS:

@@ -23,18 +23,16 @@ def width_in(name: str, argument: str) -> int:
 class RandomSines:
     """x -> sin(scale W x) of a public matrix W of independent standard Gaussians.
 
-    For rows x and z the expected product of two such features is that of the kernel
-    (exp(-s^2 |x - z|^2 / 2) - exp(-s^2 |x + z|^2 / 2)) / 2, s the scale. All features have a mean
-    of zero over W, so that none of the bounded norm is spent on what all records share.
+    For rows x and z the expected product of two such features is that of the kernel (exp(-s^2 |x -
+    z|^2 / 2) - exp(-s^2 |x + z|^2 / 2)) / 2, s the scale: for rows of norm 1 the standard deviation
+    of the sines' arguments. All features have a mean of zero over W, so that none of the bounded
+    norm is spent on what all records share.
 
     Source:
         Rahimi and Recht, NIPS 2007 (random Fourier features).
 
     Deviation:
         sines alone, without the cosines, which are nearly the same for all records.
-
-    Args:
-        scale: s; for rows of norm 1 the sines' arguments have this standard deviation.
     """
 
     def __init__(self, inputs: int, width: int, scale: float) -> None:

@@ -97,10 +97,8 @@ def numbers_of(cells: Cells, mark: Mark = ".") -> Reals:
 def label_of(value: Any, mark: Mark = ".") -> str:
     """Returns the one text of a class or category: ``0``, ``0.0`` and ``00`` are all ``0``.
 
-    Only zeros that say nothing are taken away, so ``1e1``, ``1_0`` and ``10`` are three.
-
-    Guarantees:
-        Numbers that differ in any digit are two classes, however long they are.
+    Only zeros that say nothing are taken away, so ``1e1``, ``1_0`` and ``10`` are three. Numbers
+    that differ in any digit are two classes, however long they are.
     """
     text, parts = _parts(value, mark)
     if parts is None:
@@ -114,10 +112,8 @@ def identity_of(value: Any, mark: Mark = ".") -> str:
     """Returns the one text of who a record is about, as it is written but for spaces around it.
 
     A whole number is itself however it is written in digits: ``7``, ``007`` and ``7.0`` are one
-    person, for tools add zeros and take them away; ``1e3`` and ``1_000`` are texts.
-
-    Guarantees:
-        No digit is rounded: whole numbers that differ in any are two persons.
+    person, for tools add zeros and take them away; ``1e3`` and ``1_000`` are texts. No digit is
+    rounded: whole numbers that differ in any are two persons.
     """
     text, parts = _parts(value, mark)
     return text if parts is None or parts[2] else label_of(value, mark)

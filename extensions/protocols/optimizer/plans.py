@@ -46,9 +46,7 @@ def rule_of(
     plan = StepPlan.of(
         config,
         layers=network.shapes(
-            max_feature_norm=norm,
-            max_weight_norm=bound,
-            max_grad_norm=config.max_grad_norm / k,
+            max_feature_norm=norm, max_weight_norm=bound, max_grad_norm=config.max_grad_norm / k
         ),
         rows=rows,
         learning_rate=config.lr if lr is None else lr,

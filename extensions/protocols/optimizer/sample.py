@@ -111,9 +111,7 @@ def vouched(
         allowed = "shapes (records, ...) and (records, outputs)"
         raise ArgumentError("x, y", (tuple(x), tuple(y)), allowed, code="shape")
     facts = SampleFacts(
-        feature_norm=float(max_feature_norm),
-        expected_size=float(x[0]),
-        sample_rate=rate,
+        feature_norm=float(max_feature_norm), expected_size=float(x[0]), sample_rate=rate
     )
     return Sample(facts, x[0], shared)
 

@@ -184,23 +184,15 @@ class Mean:
         return sum(map(self.counts, range(1, made + 1))) if self.count > 1 else 0
 
     def add(self, store: Store, counted: Any = 1) -> None:
-        """Adds the present model to the sum of those whose mean is taken; local.
-
-        Args:
-            counted: 1, or 0 if the model is none of them (`counts`).
-        """
+        """Adds the present model, times 1 or 0 (`counts`), to the sum of the mean; local."""
         total, model = store.read(TOTAL), store.read(MODEL)
         added = _each(total, model, lambda so_far, part: so_far + part * counted)
         store.write({TOTAL: added})
 
     def finish(self, ring: Ring, store: Store) -> None:
-        """Puts the mean in the place of the model.
+        """Puts the mean in the place of the model; one truncation of all weights and biases.
 
-        Guarantees:
-            Right within an ulp and 2^-11 of itself, for weights that keep to the bound.
-
-        Cost:
-            One truncation of all weights and biases.
+        It is right within an ulp and 2^-11 of itself, for weights that keep to the bound.
         """
         total, model = store.read(TOTAL), store.read(MODEL)
         sums = _each(total, model, lambda so_far, last: (so_far + last) * self.numerator)

@@ -79,13 +79,9 @@ def check_unit_rows(rows: Integers) -> None:
 
 
 def gram(rows: Integers) -> Integers:
-    """Returns X^T X exactly, (columns, columns), with 2 FRAC_BITS fractional bits.
+    """Returns X^T X exactly, (columns, columns), with 2 FRAC_BITS fractional bits, of `unit_rows`.
 
-    Args:
-        rows: of norm at most 1, as `unit_rows` returns them.
-
-    Cost:
-        Memory of two matrices of the result's size, and of 32 MB.
+    It takes the memory of two matrices of the result's size, and 32 MB.
     """
     columns = rows.shape[1]
     total = np.zeros((columns, columns), dtype=np.int64)
@@ -100,13 +96,7 @@ def sigmas(sigma: float) -> tuple[float, float]:
     return sigma, sigma / math.sqrt(2)
 
 
-def noise_norm(
-    sigma: float,
-    columns: int,
-    *,
-    parties: int,
-    split: NoiseSplit = EVEN,
-) -> float:
+def noise_norm(sigma: float, columns: int, *, parties: int, split: NoiseSplit = EVEN) -> float:
     """Returns the spectral norm of all parties' noise on a Gram matrix, sqrt(2 m v columns) sigma.
 
     A symmetric matrix whose entries off the diagonal have the deviation s has, for many columns,
@@ -128,11 +118,7 @@ def pack(matrix: Integers) -> list[Integers]:
 
 
 def unpack(parts: Sequence[Integers]) -> Reals:
-    """Returns the symmetric matrix of which `pack` returned these, as real numbers.
-
-    Args:
-        parts: integers with 2 FRAC_BITS fractional bits.
-    """
+    """Returns the symmetric matrix of which `pack` returned these integers, as real numbers."""
     diagonal, upper = (np.ldexp(part.astype(np.float64), -2 * FRAC_BITS) for part in parts)
     columns, start = len(diagonal), 0
     matrix = np.empty((columns, columns))

@@ -52,12 +52,9 @@ def levels(classes: int) -> int:
 
 
 def sensitivity(classes: int, rows_per_unit: int = 1) -> float:
-    """Returns how far all sums move at most with a record that is there or not.
+    """Returns how far all sums move at most with a record, or a person, that is there or not.
 
     With one that is another they move by less than twice that, which ledgers reckon with.
-
-    Args:
-        rows_per_unit: records of one person, who is there or not with all of them.
     """
     spread = 1.0 - 1.0 / classes if classes > 1 else 0.25
     return rows_per_unit * math.sqrt(1.0 + LABELS_WEIGHT**2 * spread)

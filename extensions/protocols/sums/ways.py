@@ -17,11 +17,7 @@ def agreed(
 ) -> tuple[Records, Way]:
     """Returns the records, once all parties have such that fit, and how the run learns of them.
 
-    Cost:
-        One round.
-
-    Raises:
-        ArgumentError: in every party, where records, settings or steps do not fit.
+    It takes one round. Where records, settings or steps do not fit, it fails in every party.
     """
     records = Records.agreed(host.exchange, own.train, statement, own.problem)
     return records, way_of(config, records)

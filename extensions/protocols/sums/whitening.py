@@ -154,12 +154,7 @@ def open_whitening(
 
 
 def ridge_of(
-    sigma: float,
-    *,
-    parties: int,
-    total: int,
-    columns: int,
-    split: NoiseSplit = EVEN,
+    sigma: float, *, parties: int, total: int, columns: int, split: NoiseSplit = EVEN
 ) -> float:
     """Returns the ridge that suits noise of that size: 0.7 (N^2 total / columns)^(1/3).
 

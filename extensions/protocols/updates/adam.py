@@ -34,12 +34,7 @@ RATE_BITS = 14
 
 @dataclass(frozen=True)
 class Betas:
-    """How Adam weighs what came before.
-
-    Attributes:
-        first: beta_1, of the mean of gradients, rounded to 2^-10.
-        second: beta_2, of the mean of their squares, likewise.
-    """
+    """How Adam weighs earlier gradients (beta_1) and their squares (beta_2), rounded to 2^-10."""
 
     first: float = 0.9
     second: float = 0.999
@@ -103,12 +98,10 @@ class AdamRule(UpdateRule):
 
     @classmethod
     def names_of(cls, config: Any) -> Sequence[str]:
-        """Returns both moments."""
         return [FIRST, SECOND]
 
     @classmethod
     def of(cls, config: Any, plan: StepPlan) -> "AdamRule":
-        """Returns the rule behind sums of that plan."""
         eps = getattr(config, "eps", EPS)
         return cls(plan, Betas(config.beta1, config.beta2), config.adam_floor, eps)
 
@@ -219,7 +212,6 @@ class AdamRule(UpdateRule):
         return 0.0
 
     def after(self, ring: Ring, sums: Sums, kept: Kept, public: Sequence[Any]) -> tuple[Sums, Kept]:
-        """Returns the updates, and both moments."""
         plan = self.plan
         both = ([kept[name][i][j] for i, j in plan.parts] for name in (FIRST, SECOND))
         bits = [j * plan.layers[i].bias_bits for i, j in plan.parts]

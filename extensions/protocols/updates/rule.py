@@ -17,11 +17,7 @@ Kept = Mapping[str, Sums]
 
 @dataclass(frozen=True)
 class UpdateRule(ABC):
-    """How the steps of one training use their sums.
-
-    Attributes:
-        settings: names of those that are for this rule alone.
-    """
+    """How the steps of one training use their sums; `settings` are for this rule alone."""
 
     settings: ClassVar[Sequence[str]] = ()
     plan: StepPlan
@@ -52,11 +48,7 @@ class UpdateRule(ABC):
         return self.plan.largest_noise
 
     def moved(self, rates: Sequence[float]) -> float:
-        """Returns a bound of the norm by which steps move all weights together.
-
-        Args:
-            rates: what the learning rate is multiplied by in each.
-        """
+        """Returns a bound of the norm by which steps at multiples of the rate move all weights."""
         squares = math.fsum(rate**2 for rate in rates)
         return math.fsum(rates) * self.largest_pull + math.sqrt(squares) * self.largest_noise
 

@@ -20,7 +20,6 @@ class SGDRule(UpdateRule):
 
     @classmethod
     def names_of(cls, config: Any) -> Sequence[str]:
-        """Returns the velocity with momentum, and nothing without."""
         return [VELOCITY] if config.momentum > 0 else []
 
     @property
