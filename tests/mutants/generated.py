@@ -9,6 +9,7 @@ import ast
 import json
 import multiprocessing
 import os
+import random
 import resource
 import shutil
 import signal
@@ -16,23 +17,22 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tests.helpers.paths import ROOT
 from tests.mutants.__main__ import copy_tree, write_program
-from tests.mutants.changes import Change, change_of, functions
+from tests.mutants.changes import SEED, Change, change_of, functions
 from tests.mutants.mapping import PROCESSES, Reaching, modules, reaching
 
 FILE = Path(__file__).with_suffix(".json")
 FIRST, FIRST_SECONDS = 8, 3.0
 """Tests that a change is tried with first, and the seconds that they took; then come all others."""
-ALL_SECONDS = 120.0
+ALL_SECONDS = 40.0
 LEAST = 0.9
 BROKEN = 99
 """The status of a process in which pytest could not even begin."""
@@ -56,7 +56,7 @@ class Row:
     outcome: str = "no test"
     seconds: float = 0.0
     test: str = ""
-    reason: str = field(default="", kw_only=True)
+    reason: str = ""
 
 
 def rounds(tests: Sequence[Reaching]) -> Iterator[list[Reaching]]:
@@ -166,56 +166,68 @@ def read() -> list[Row]:
 
 def share(rows: Sequence[Row]) -> float:
     """Returns the part of the changes that tests found."""
-    return sum(row.outcome in DIED for row in rows) / len(rows)
+    return sum(row.outcome in DIED for row in rows) / max(1, len(rows))
+
+
+def store(rows: Sequence[Row]) -> None:
+    """Stores outcomes, a line each; what survived keeps its reason as long as it is the same."""
+    stored = {row.function: row for row in read()}
+    for row in rows:
+        before = stored.get(row.function)
+        if before and before.change == row.change and row.outcome not in DIED:
+            row.reason = before.reason
+        stored[row.function] = row
+    lines = [json.dumps(asdict(stored[name])) for name in sorted(stored)]
+    FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def jobs_of(tree: Path, options: argparse.Namespace) -> list[tuple[Path, Change, list[Reaching]]]:
+    """Returns what is to be tried, in an order that mixes quick and slow ones."""
+    named = [Reaching(test, ALL_SECONDS, False) for test in options.tests or ()]
+    tests = {} if named else reaching(tree, options.map or tree.parent / "reached")
+    stored = {(row.function, row.change) for row in read() if options.missing}
+    jobs = [
+        (tree, change, named or tests.get(change.function, []))
+        for module, file in modules(tree)
+        for name in dict(functions(ast.parse(file.read_bytes())))
+        if f"{module}:{name}".startswith(tuple(options.names) or "")
+        if (change := change_of(file, module, name))
+        if (change.function, change.change) not in stored
+    ]
+    return random.Random(SEED).sample(jobs, len(jobs))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Returns 0 if the tests find nine of ten changes."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants generated", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of module:function")
-    parser.add_argument("--tests", nargs="+", help="try these, and not those that run it")
-    parser.add_argument("--map", type=Path, help="folder that keeps which tests run what")
-    parser.add_argument("--write", action="store_true", help=f"store the outcome in {FILE.name}")
-    parser.add_argument("--workers", type=int, default=PROCESSES, help="changes tried at a time")
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="beginnings of module:function")
+    add("--tests", nargs="+", help="try these, and not those that run it")
+    add("--map", type=Path, help="folder that keeps which tests run what")
+    add("--missing", action="store_true", help="only what is not stored as it is now")
+    add("--trust", action="store_true", help="skip the run without a change")
+    add("--workers", type=int, default=PROCESSES, help="changes tried at a time")
+    add("--write", action="store_true", help=f"store each outcome in {FILE.name}")
     options = parser.parse_args(arguments)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    rows = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder) / "tree"
         copy_tree(tree)
-        named = [Reaching(test, ALL_SECONDS, False) for test in options.tests or ()]
-        tests = (
-            defaultdict(lambda: named)
-            if named
-            else reaching(tree, options.map or tree.parent / "reached")
-        )
-        jobs = [
-            (tree, change, tests.get(change.function, named))
-            for module, file in modules(tree)
-            for name in dict(functions(ast.parse(file.read_bytes())))
-            if f"{module}:{name}".startswith(tuple(options.names) or "")
-            if (change := change_of(file, module, name))
-        ]
+        jobs = jobs_of(tree, options)
         for name in _IMPORTED:
             with suppress(ImportError):
                 import_module(name)
-        rows = []
-        if not whole(tree, jobs):
+        if not options.trust and not whole(tree, jobs):
             print((Path(folder) / "output").read_text(), "Tests fail without a change.", sep="\n")
             return 2
         with multiprocessing.get_context("fork").Pool(options.workers) as pool:
             for row in pool.imap_unordered(try_change, jobs):
                 rows.append(row)
                 print(f"{row.outcome:<9}{row.seconds:6.1f} s  {row.function}", flush=True)
-    stored = read()
-    reasons = {(row.function, row.change): row.reason for row in stored}
-    for row in sorted(rows, key=lambda row: row.function):
-        row.reason = reasons.get((row.function, row.change), "") * (row.outcome not in DIED)
-        if row.outcome not in DIED:
-            print(f"{row.outcome}: {row.function}: {row.change}: {row.reason or 'no reason'}")
+                if options.write:
+                    store([row])
+    for row in (row for row in rows if row.outcome not in DIED):
+        print(f"{row.outcome}: {row.function}: {row.change}: {row.reason or 'no reason'}")
     print(f"{len(rows)} changes, {share(rows):.1%} died")
-    if options.write:
-        others = {row.function: row for row in stored if options.names}
-        kept = others | {row.function: row for row in rows}
-        lines = [json.dumps(asdict(kept[name])) for name in sorted(kept)]
-        FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     return int(share(rows) < LEAST)

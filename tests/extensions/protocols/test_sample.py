@@ -6,7 +6,8 @@ from operator import add
 import pytest
 
 from extensions.errors import GradientError
-from extensions.protocols.optimizer.sample import Half, InTurn, Sample, SampleFacts
+from extensions.protocols.optimizer.sample import Half, InTurn, Sample, SampleFacts, vouched
+from tests.helpers.refused import refused
 
 FACTS = SampleFacts(feature_norm=1.0, expected_size=4.0, sample_rate=0.5, overflow_probability=1e-9)
 
@@ -77,3 +78,43 @@ def test_what_is_not_the_next_piece_is_refused(second, settings):
     turn.add(first, 1, add)
     with pytest.raises(GradientError, match="is due|Settings or the model changed"):
         turn.check(second(whole), settings)
+
+
+def test_one_of_which_the_same_is_known_serves_a_step_of_its_own():
+    whole, optimizer = sample(), Optimizer()
+    piece = whole.cut(1, 3, "held")
+    like = piece.like("other")
+    assert (like.public, like.rows, like.whole, like.index, like.count) == (FACTS, 6, whole, 1, 3)
+    assert (piece.shared, like.shared) == ("held", "other")
+    copy = whole.like(None)
+    whole.use(optimizer)
+    copy.use(optimizer)
+
+
+def test_what_a_caller_vouches_for_is_a_sample_of_these_facts():
+    found = vouched((6, 2, 2), (6, 3), 2, 0.5, "held")
+    assert found.public == SampleFacts(feature_norm=2.0, expected_size=6.0, sample_rate=0.5)
+    assert (found.rows, found.shared) == (6, "held")
+    assert vouched((6, 4), (6, 1), 1.0).public.sample_rate == 1.0
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [((6,), (6, 3)), ((6, 4), (6,)), ((6, 4), (5, 3)), ((0, 4), (0, 3)), ((6, 4), (6, 3, 1))],
+)
+def test_records_that_do_not_match_cannot_be_vouched_for(x, y):
+    with refused("x, y", "shape", (x, y)):
+        vouched(x, y, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("argument", "options"),
+    [
+        ("max_feature_norm", (0.0,)),
+        ("max_feature_norm", (float("inf"),)),
+        ("sample_rate", (1.0, 0.0)),
+    ],
+)
+def test_a_sample_has_a_rate_and_a_bound(argument, options):
+    with refused(argument, "range"):
+        vouched((6, 4), (6, 3), *options)
