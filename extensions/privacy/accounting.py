@@ -2,7 +2,7 @@
 
 from extensions.privacy.answers import Answers, answers, take
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
-from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
+from extensions.privacy.composition import FILTER
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
 from extensions.privacy.mechanisms import (
     NEIGHBOURS,
@@ -16,7 +16,6 @@ from extensions.privacy.mechanisms import (
 from extensions.privacy.planning import allowed_overflow
 
 __all__ = [
-    "ACCOUNTANTS",
     "CALIBRATIONS",
     "FILTER",
     "NEIGHBOURS",
@@ -34,6 +33,5 @@ __all__ = [
     "check_target",
     "epsilon",
     "take",
-    "total_epsilon",
     "weakness",
 ]

@@ -73,6 +73,6 @@ def test_records_are_computed_in_as_many_parts_as_memory_needs(
 def test_records_of_other_widths_or_targets_are_refused(other, argument, value):
     own = Public(7, 12, 2, 2)
     with refused(argument, value=value, code="shape"):
-        exchange_public(lambda rows: rows, [own, other], {}, None)
+        exchange_public(lambda rows: rows, [own, other])
     nobody = replace(other, records=0, classes=2)
-    assert exchange_public(lambda rows: rows, [own, nobody], {}, None) == [own, nobody]
+    assert exchange_public(lambda rows: rows, [own, nobody]) == [own, nobody]
