@@ -129,7 +129,7 @@ def _instead(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield "drop", ast.Pass()
         case ast.Assign([ast.Attribute() | ast.Subscript()]):
             yield "drop", ast.Pass()
-        case ast.Return(ast.expr()):
+        case ast.Return(ast.expr() as value) if ast.unparse(value) != "None":
             yield "nothing", ast.Return(ast.Constant(None))
 
 

@@ -16,8 +16,10 @@ import pytest
 VARIABLE = "PEA_TEST_REACHED"
 """The folder to write into: a file for each process of pytest, or one for each function now."""
 REACHED: set[str] = set()
+MODULE_SECONDS = 4.0
+"""That all tests of a module are taken for; they come behind the single ones."""
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}
-_seen: dict[str, Any] = {"started": False, "passed": True}
+_seen: dict[str, Any] = {"started": False, "passed": True, "began": 0.0}
 
 
 def touch(function: str) -> None:
@@ -42,6 +44,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [i for i in items if SHARED.keys().isdisjoint(getattr(i, "fixturenames", ()))]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """What runs when a module of tests is imported, all its tests depend on."""
+    REACHED.clear()
+    report = yield
+    if isinstance(collector, pytest.Module) and report.passed:
+        _write(collector.nodeid, MODULE_SECONDS, started=False)
+    REACHED.clear()
+    return report
+
+
+def _write(test: str, seconds: float, *, started: bool) -> None:
+    if REACHED:
+        row = {"test": test, "seconds": seconds, "started": started, "reached": sorted(REACHED)}
+        with (Path(os.environ[VARIABLE]) / f"{os.getpid()}.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def pytest_collection_finish() -> None:
     _seen["began"] = time.process_time()
 
@@ -56,11 +76,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         REACHED.add(file.name)
         _seen["started"] = True
         file.unlink()
-    if _seen["passed"] and REACHED:
-        row = {"test": report.nodeid, "reached": sorted(REACHED), "seconds": seconds}
-        row["started"] = _seen["started"]
-        with (Path(os.environ[VARIABLE]) / f"{os.getpid()}.jsonl").open("a") as file:
-            file.write(json.dumps(row) + "\n")
+    if _seen["passed"]:
+        _write(report.nodeid, seconds, started=_seen["started"])
     REACHED.clear()
     _seen.update(started=False, passed=True)
 

@@ -204,6 +204,8 @@ def test_the_record_of_a_label_that_is_no_class_is_named_and_never_the_label(bad
 @pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.uint64, np.float16, np.float64])
 def test_labels_are_checked_without_a_list_of_all_classes(kind):
     check_labels(np.array([0, 1], dtype=kind), 10**15)
+    with refused("labels", "data", "row 1"):
+        check_labels(np.array([0, 1], dtype=kind), 1)
 
 
 @pytest.mark.parametrize(

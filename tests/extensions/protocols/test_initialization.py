@@ -21,7 +21,13 @@ from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.accounting import NEIGHBOURS, Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, check_records
-from extensions.protocols.initialization import MAX_NORM, first_smallest, initialize
+from extensions.protocols.initialization import (
+    MAX_NORM,
+    candidates,
+    first_smallest,
+    initialize,
+    number_of_candidates,
+)
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, decode, encode
 from extensions.runs.clear_training import train
@@ -476,6 +482,14 @@ def test_protocol_4_refuses_what_it_cannot_compare():
         initialize(ring, "local", one, [1, 1], start=start, weighting="loud")
     with refused("candidates", "value", value=63):
         first_smallest(ring, np.zeros(63, dtype=np.int64))
+
+
+@pytest.mark.parametrize("strategy", ["local", "local-accuracy"])
+def test_there_are_as_many_candidates_as_are_counted(strategy):
+    ring, start = ClearRing(16, parties=3), [(encode(np.ones((2, 3)), 16), encode(np.ones(2), 16))]
+    local = [tuple(np.stack([part] * 3) for part in pair) for pair in start]
+    tried = candidates(ring, strategy, local, [5, 5, 5], start=start)
+    assert {len(part) for pair in tried for part in pair} == {number_of_candidates(strategy, 3)}
 
 
 def test_a_count_of_misses_is_exact_at_a_lead_of_one_ulp():

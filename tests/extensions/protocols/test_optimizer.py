@@ -299,7 +299,9 @@ def test_steps_that_may_reach_too_far_are_refused():
     assert note.startswith("In 10 steps weights may reach a norm of 4")
     plans(replace(CONFIG, loss="least-squares", lr=100.0, frac_bits=18))
     plan, bound = plans(replace(CONFIG, average=0.4))
-    assert Mean.over(0.4, CONFIG.steps, plan.frac_bits, bound).count == 4
+    mean = Mean.over(0.4, CONFIG.steps, plan.frac_bits, bound)
+    assert mean.count == 4
+    assert [mean.counted(CONFIG.steps - back) for back in range(5)] == [3, 2, 1, 0, 0]
     with refused("average", "value", value=0.4):
         Mean.over(0.4, CONFIG.steps, plan.frac_bits, 2.0**31)
 

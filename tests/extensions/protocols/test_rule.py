@@ -56,6 +56,22 @@ def test_only_a_step_with_momentum_depends_on_the_one_before():
     assert KINDS["adam"](plan).last(KINDS["adam"](plan).public(1)) is None
 
 
+def test_steps_move_weights_by_their_sums_and_by_noise_in_squares():
+    rule = KINDS["sgd"](plan_of(noise_multiplier=1.0))
+    pull, noise = rule.largest_pull, rule.largest_noise
+    assert UpdateRule.moved(rule, [1.0]) == pytest.approx(pull + noise)
+    assert UpdateRule.moved(rule, [1.0, 0.5]) == pytest.approx(1.5 * pull + 1.25**0.5 * noise)
+    assert KINDS["adam"](plan_of(noise_multiplier=1.0)).largest_noise == 0.0
+
+
+def test_adam_takes_noise_from_its_second_moment_only_if_there_is_any():
+    noisy, clear = (KINDS[kind](plan_of(noise_multiplier=1.0)) for kind in [*KINDS][2:])
+    _, _, lifted, floor = noisy.public(1)
+    assert lifted > floor > 0
+    _, _, lifted, floor = clear.public(1)
+    assert lifted == floor
+
+
 def test_a_rule_keeps_nothing_unless_it_says_so():
     assert UpdateRule.names_of(None) == []
     with registered():

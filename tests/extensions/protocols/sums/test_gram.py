@@ -114,5 +114,6 @@ def test_what_is_too_large_is_refused():
         gram.check_size(10, 4097)
     with refused("records", "range", value=67108865):
         gram.check_size(2**26 + 1, 3)
+    gram.check_size(0, 0)
     with refused("rows", "value", "a row of norm above 1"):
         check_unit_rows(np.array([[ONE, 1]]))
