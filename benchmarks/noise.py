@@ -3,16 +3,22 @@
 import math
 import os
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from benchmarks.benchmark import NOISE, Benchmark, Result
 from benchmarks.instruments.child_process import in_child
-from benchmarks.instruments.costs import BYTES_AND_DEALT, over_parties
+from benchmarks.instruments.costs import (
+    BYTES_AND_DEALT,
+    aby3_ring,
+    over_parties,
+    parties_cost,
+    servers_cost,
+)
 from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.protocols.noise import party_variance
+from extensions.ring.interface import Share
 from extensions.rules import Whole
 
 PROTOCOL2 = "Protocol 2"
@@ -33,18 +39,8 @@ Draw = Callable[[int], Any]
 def in_crypten(
     context: Any, *, method: str, frac_bits: int, size: int, repeats: int
 ) -> dict[str, Any]:
-    """Returns the cost of `size` values; runs in all parties.
-
-    Args:
-        context: the party's.
-        method: one of KNOWN; STOCK is CrypTen as it is, whose party 0 deals.
-        frac_bits: of the ring.
-        size: values of a call.
-        repeats: timed calls, after one that is not.
-    """
+    """Returns one party's cost of `size` values by a method of KNOWN; STOCK is CrypTen as it is."""
     import crypten_ext
-    from crypten_ext import dealer
-    from crypten_ext.processes.meter import Meter
 
     import crypten
 
@@ -53,28 +49,7 @@ def in_crypten(
         crypten.cfg.mpc.provider = "DEALER"
     crypten.cfg.encoder.precision_bits = frac_bits
     draw = _drawing(method)
-
-    def drawn() -> None:
-        if method != STOCK:
-            dealer.begin_step()
-        draw(size)
-
-    drawn()
-    meter, before = Meter(), dealer.corrected_bytes()
-    seconds = [_seconds(drawn) for _ in range(repeats)]
-    rounds, (carried,) = meter.read()
-    return {
-        "rounds": rounds // repeats,
-        "bytes": carried.bytes / repeats / size,
-        "dealt": (dealer.corrected_bytes() - before) / repeats / size,
-        "seconds": seconds,
-    }
-
-
-def _seconds(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
+    return parties_cost({method: lambda: draw(size)}, repeats)[method]
 
 
 def _drawing(method: str) -> Draw:
@@ -108,29 +83,16 @@ def _drawing(method: str) -> Draw:
 
 def in_aby3(*, frac_bits: int, size: int, repeats: int) -> dict[str, Any]:
     """Returns the cost of Protocol 2."""
-    import tensorflow as tf
-
-    import tfe_ext
-    from tfe_ext.aby3.encoding import fixed64
-    from tfe_ext.costs.cost import cost_of_graph
+    from tfe_ext.ring.private_tensors import share_of
 
     import tf_encrypted as tfe
 
-    tfe.set_config(tfe_ext.local_config())
-    tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config=fixed64(frac_bits)))
-    timed = tf.function(
-        lambda: tf.nest.flatten(tfe.gaussian_noise((size,), 1.0).flatten_to_native()),
-        autograph=False,
-    ).get_concrete_function()
-    cost = cost_of_graph(timed.graph)
-    timed()
-    return {
-        "rounds": cost.rounds,
-        "bytes": (cost.traffic.mean or 0) / size,
-        "largest": (cost.traffic.largest or 0) / size,
-        "dealt": 0.0,
-        "seconds": [_seconds(lambda: [part.numpy() for part in timed()]) for _ in range(repeats)],
-    }
+    ring = aby3_ring(frac_bits)
+
+    def act() -> list[Share]:
+        return [share_of(ring, tfe.gaussian_noise((size,), 1.0))]
+
+    return servers_cost(ring, {PROTOCOL2: act}, repeats)[PROTOCOL2]
 
 
 def total_variance(method: str, parties: int) -> float:
@@ -180,9 +142,9 @@ def main(
                 "host": host,
                 "noise": method,
                 "rounds": own["rounds"],
-                "bytes/element": round(own["bytes"], 1),
-                "largest bytes/element": round(own["largest"], 1),
-                "dealt bytes/element": own["dealt"],
+                "bytes/element": round(own["bytes"] / size, 1),
+                "largest bytes/element": round(own["largest"] / size, 1),
+                "dealt bytes/element": own["dealt"] / size,
                 f"median ms of {size}": 1000 * statistics.median(own["seconds"]),
                 "variance / sigma²": total,
                 "what a party knows": KNOWN[method].format(rest=rest),

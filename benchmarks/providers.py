@@ -122,7 +122,7 @@ def spu_rows(python: str, steps: int, sizes: dict[str, Any]) -> list[dict[str, A
     """Returns the rows of SPU's protocols for two, which make their tuples as they go."""
     rows = []
     for protocol, title in SPU_PROTOCOLS.items():
-        with SpuParties(python, "benchmarks.steps.spu_step", 2) as parties:
+        with SpuParties(python, "benchmarks.steps.spu_party", 2) as parties:
             task = {"task": "measure", "kind": "DPSGD", "protocol": protocol}
             answers = parties.run(**task, steps=steps, sizes=sizes, sigma=1.0)
             first, last = (answer["cost"] for answer in answers)

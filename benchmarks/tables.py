@@ -83,12 +83,7 @@ def cell(value: Any) -> str:
 
 
 def published(name: str, **settings: Any) -> dict[str, Any]:
-    """Returns what a table's file has, if it was made with these settings; else nothing.
-
-    Args:
-        name: of the table, as for `Table`.
-        **settings: some of the run's.
-    """
+    """Returns what a table's file has, if it was made with these settings; else nothing."""
     network = current()
     file = RESULTS / f"{name}{'' if network is None else '-' + network['profile']}.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}

@@ -4,14 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-from benchmarks.accuracy import (
-    accountant,
-    aggregation,
-    features,
-    federated,
-    initialization,
-    secure,
-)
+from benchmarks.accuracy import experiments, federated, initialization, secure
 from benchmarks.accuracy.records import Material, folder_of
 from benchmarks.accuracy.settings import TUNED
 from benchmarks.benchmark import ACCURACY, Benchmark, Chart, Result
@@ -20,11 +13,11 @@ from extensions.options import Option
 from extensions.rules import Whole, one_of
 
 EXPERIMENTS: dict[str, Callable[[Material], Iterator[Table]]] = {
-    "features": features.run,
+    "features": experiments.features,
     "initialization": initialization.run,
-    "aggregation": aggregation.run,
+    "aggregation": experiments.aggregation,
     "federated": federated.run,
-    "accountant": accountant.run,
+    "accountant": experiments.accountant,
 }
 SECURE = "secure"
 LACKING = "lacking"

@@ -20,17 +20,11 @@ def p_value(*, secrets: int, guesses: int, right: int, epsilon: float, delta: fl
     is (epsilon, delta)-differentially private for every one of them. From its result alone a fixed
     number of coins is guessed; the others are abstained from.
 
-    Args:
-        secrets: number of coins, m.
-        guesses: number of coins that are guessed, r.
-        right: number of right guesses, v.
-        epsilon: of the mechanism.
-        delta: likewise.
-
     Source:
-        Steinke, Nasr and Jagielski, NeurIPS 2023, Theorem 5.2 and Corollary 5.4: P(right >= v) is
-        at most beta + 2 m delta alpha, where W is binomial(r, 1 / (1 + exp(-epsilon))), beta is
-        P(W >= v), and alpha the largest P(v > W >= v - i) / i over i = 1..m.
+        Steinke, Nasr and Jagielski, NeurIPS 2023, Theorem 5.2 and Corollary 5.4: of m secrets, r
+        guesses and v that are right, P(right >= v) is at most beta + 2 m delta alpha, where W is
+        binomial(r, 1 / (1 + exp(-epsilon))), beta is P(W >= v), and alpha the largest
+        P(v > W >= v - i) / i over i = 1..m.
 
     Raises:
         ArgumentError: more right guesses than guesses, or more guesses than secrets.
@@ -57,13 +51,6 @@ def least_epsilon(
     Guarantees:
         If the mechanism is (epsilon, delta)-differentially private, the result is above epsilon
         with at most the probability `significance`.
-
-    Args:
-        secrets: as in `p_value`.
-        guesses: likewise.
-        right: likewise.
-        delta: that the mechanism claims.
-        significance: probability of a false alarm.
     """
 
     def refuted(epsilon: float) -> bool:
@@ -83,11 +70,7 @@ def guess(scores: Sequence[float], coins: Sequence[int], fraction: float) -> tup
     """Returns how many coins are guessed, and how many of the guesses are right.
 
     The highest scores are guessed to be of coins 1, as many of the lowest to be of coins -1.
-
-    Args:
-        scores: one for each coin, made of the mechanism's result alone.
-        coins: 1 or -1.
-        fraction: of the coins that are guessed, at most; at least one each way.
+    At most that fraction of the coins is guessed, and at least one each way.
     """
     each = max(1, int(fraction * len(scores)) // 2)
     order = np.argsort(scores)

@@ -118,10 +118,7 @@ def attacks(
 ) -> Iterator[tuple[str, str, TrainConfig, Callable[[np.random.Generator], Game]]]:
     """Yields each attack's name, the fault of the runs, their settings, and what makes a game.
 
-    Args:
-        backend: of the runs.
-        epsilon: that they claim.
-        count: of planted records.
+    There are count planted records, and the runs claim that epsilon.
     """
     for schedule in (WHOLE, SAMPLED):
         labels = planted_config(backend, count, epsilon, "replace", schedule)

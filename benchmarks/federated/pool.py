@@ -15,12 +15,9 @@ Result = TypeVar("Result")
 def side_by_side(
     act: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], workers: int
 ) -> list[Result]:
-    """Returns what each run gives, in the order of the jobs; shows how many are done.
+    """Returns what each job, arguments of a run, gives, in their order; shows how many are done.
 
-    Args:
-        act: a run; picklable.
-        jobs: its arguments.
-        workers: processes, each on one thread; 1: none but this one.
+    Workers above 1 are processes, each on one thread.
     """
     pool: Executor = ThreadPoolExecutor(1)
     if workers > 1:

@@ -105,14 +105,7 @@ class Latency:
 
 
 def measure(scheme: Scheme, network: Network, training: Mapping[int, float], size: int) -> Latency:
-    """Returns the latency of one aggregation.
-
-    Args:
-        scheme: how it is done.
-        network: links of the virtual clock.
-        training: seconds of each client.
-        size: number of values of an update.
-    """
+    """Returns the latency of one aggregation of so many values, after those seconds of training."""
     began = time.process_time()
     outcome = InProcessTransport(network).run(machines_of(scheme, training, size))
     cpu = time.process_time() - began

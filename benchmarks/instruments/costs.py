@@ -60,14 +60,8 @@ def owners_rows_ahead(
 ) -> Callable[[], Share]:
     """Returns what returns `owners_rows` for a step, as the steps of a run have them.
 
-    Those of the next call are on their way then, and noise is drawn, while the step waits.
-
-    Args:
-        context: of the party.
-        share: of the rows.
-        values: the rows.
-        outputs: columns of what they are multiplied with; None if they are not, and do not travel.
-        source: of the noise.
+    Those of the next call are on their way then, and noise is drawn, while the step waits. Outputs
+    are the columns of what they are multiplied with; None if they are not, and do not travel.
     """
     from crypten_ext.ring.exchange import meanwhile
     from crypten_ext.ring.tuples import source as tuples
@@ -128,11 +122,12 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
 def aby3_ring(frac_bits: int, config: Any = None) -> Any:
     """Returns the ring of three servers: devices of this process, or where a config says."""
     import tfe_ext
+    from tfe_ext.aby3.encoding import fixed64
 
     import tf_encrypted as tfe
 
     tfe.set_config(config or tfe_ext.local_config())
-    prot = tfe_ext.ABY3(fixedpoint_config=f"f{frac_bits}")
+    prot = tfe_ext.ABY3(fixedpoint_config=fixed64(frac_bits))
     tfe.set_protocol(prot)
     return prot.ring
 

@@ -1,18 +1,18 @@
 """1/sqrt(x) in ABY3: three players, each a process, and a client that waits for them."""
 
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 import tfe_ext
 from benchmarks.instruments.hosts import ABY3
 from benchmarks.instruments.players import local_players
+from benchmarks.instruments.spu_party import timed
 from benchmarks.inverse_sqrt.points import batch_of, points
-from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, Count
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, Session
 from extensions.protocols.paper.inverse_sqrt_paper import inverse_sqrt_paper
 from tfe_ext.costs.cost import cost_of_graph
 from tfe_ext.ring.private_tensors import share_of, tensor_of
@@ -47,59 +47,36 @@ def values(*, frac_bits: int, count: int) -> dict[str, list[float]]:
     return {name: opened(method).numpy().tolist() for name, method in METHODS.items()}
 
 
-class HostSession:
-    """Three servers that `pea players` runs, and this process as their client."""
+@contextmanager
+def session(*, frac_bits: int) -> Iterator[Session]:
+    """Yields three servers that `pea players` runs, and this process as their client."""
+    with local_players() as players:
+        tfe.set_config(players.config)
+        tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config=PRECISION[frac_bits]))
+        traced = cache(partial(_traced, frac_bits))
 
-    host = ABY3
-    dealer_pid = None
+        def call(method: str, batch: int, calls: int) -> list[float]:
+            """The client's seconds, until it knows that all servers have ended."""
+            act = traced(method, batch)
+            return timed(lambda: act().numpy(), calls)
 
-    def __init__(self, frac_bits: int) -> None:
-        self._frac_bits = frac_bits
-        self._traced: dict[tuple[str, int], Any] = {}
+        def warm_up(method: str, batch: int) -> dict[str, int]:
+            call(method, batch, 2)
+            return {"rounds": cost_of_graph(traced(method, batch).graph).rounds}
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._players = stack.enter_context(local_players())
-            tfe.set_config(self._players.config)
-            tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config=PRECISION[self._frac_bits]))
-            self._stack = stack.pop_all()
-        return self
+        yield Session(host=ABY3, pids=players.pids, warm_up=warm_up, call=call)
 
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
 
-    @property
-    def pids(self) -> list[int]:
-        """The servers' process ids, in their order."""
-        return self._players.pids
+def _traced(frac_bits: int, method: str, batch: int) -> Any:
+    """Returns the graph that computes shares and sends the client one number of each."""
+    x = tfe.define_private_variable(batch_of(frac_bits, batch))
 
-    def warm_up(self, method: str, batch: int) -> Count:
-        """Returns the graph's longest chain of messages between servers, after two calls."""
-        self.call(method, batch, 2)
-        return Count(rounds=cost_of_graph(self._trace(method, batch).graph).rounds)
+    def act() -> tf.Tensor:
+        y = METHODS[method](x)
+        words = []
+        for device, pair in zip(x.prot.ring.servers.devices, y.unwrapped, strict=True):
+            with tf.device(device):
+                words += [share.value[0] for share in pair]
+        return tf.add_n(words)
 
-    def call(self, method: str, batch: int, calls: int) -> list[float]:
-        """Returns the client's seconds of each call, until it knows that all servers have ended."""
-        traced = self._trace(method, batch)
-        ends = [time.perf_counter()]
-        for _ in range(calls):
-            traced().numpy()
-            ends.append(time.perf_counter())
-        return [float(seconds) for seconds in np.diff(ends)]
-
-    def _trace(self, method: str, batch: int) -> Any:
-        """Returns the graph that computes shares and sends the client one number of each."""
-        if (method, batch) not in self._traced:
-            x = tfe.define_private_variable(batch_of(self._frac_bits, batch))
-
-            def act() -> tf.Tensor:
-                y = METHODS[method](x)
-                words = []
-                for device, pair in zip(x.prot.ring.servers.devices, y.unwrapped, strict=True):
-                    with tf.device(device):
-                        words += [share.value[0] for share in pair]
-                return tf.add_n(words)
-
-            function = tf.function(act, autograph=False)
-            self._traced[method, batch] = function.get_concrete_function()
-        return self._traced[method, batch]
+    return tf.function(act, autograph=False).get_concrete_function()

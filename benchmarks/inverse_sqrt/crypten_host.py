@@ -1,16 +1,17 @@
 """1/sqrt(x) in CrypTen: three parties, with a dealer that none of them is."""
 
-import time
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
 
 import crypten_ext
 from benchmarks.instruments.hosts import CRYPTEN, TRANSPORTS
+from benchmarks.instruments.spu_party import timed
 from benchmarks.inverse_sqrt.points import batch_of, points
-from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, PARTIES, SQRT_RECIPROCAL, Count
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, PARTIES, SQRT_RECIPROCAL, Session
 from crypten_ext import dealer
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
@@ -71,66 +72,43 @@ def call(
     _configure(frac_bits)
     x = crypten.cryptensor(torch.from_numpy(batch_of(frac_bits, batch)))
     meter = Meter()
-    ends = [time.perf_counter()]
-    for _ in range(calls):
+
+    def act() -> None:
         dealer.begin_step()
         METHODS[method](x)
-        ends.append(time.perf_counter())
-    return {"seconds": np.diff(ends).tolist(), "rounds": meter.read().rounds // calls}
+
+    return {"seconds": timed(act, calls), "rounds": meter.read().rounds // calls}
 
 
-class HostSession:
-    """Three parties and a dealer, each a process.
+@contextmanager
+def session(*, frac_bits: int, host: str = CRYPTEN) -> Iterator[Session]:
+    """Yields three parties and a dealer, each a process; host names what carries messages."""
+    with Parties(PARTIES, provider="dealer", transport=TRANSPORTS[host]) as pool:
 
-    Args:
-        frac_bits: of all numbers.
-        host: the name that tables have for it, by what carries its messages.
-    """
+        def run(method: str, batch: int, calls: int) -> dict[str, Any]:
+            step: dict[str, Any] = {
+                "method": method,
+                "frac_bits": frac_bits,
+                "batch": batch,
+                "calls": calls,
+            }
+            found: list[dict[str, Any]] = pool.run(f"{__name__}:call", **step)
+            return found[0]
 
-    def __init__(self, frac_bits: int, host: str = CRYPTEN) -> None:
-        self.host, self._frac_bits = host, frac_bits
-        self._pool = Parties(PARTIES, provider="dealer", transport=TRANSPORTS[host])
-
-    def __enter__(self) -> Self:
-        self._pool.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._pool.__exit__(*error)
-
-    @property
-    def pids(self) -> list[int]:
-        """The parties' process ids."""
-        return self._pool.pids
-
-    @property
-    def dealer_pid(self) -> int | None:
-        """The dealer's process id."""
-        return self._pool.dealer_pid
-
-    def warm_up(self, method: str, batch: int) -> Count:
-        """Returns CrypTen's own count of rounds, after as many calls as the dealer deals ahead."""
-        return Count(rounds=self._call(method, batch, WARM_UP)["rounds"])
-
-    def call(self, method: str, batch: int, calls: int) -> list[float]:
-        """Returns the seconds of each call, the first party's."""
-        return list(self._call(method, batch, calls)["seconds"])
-
-    def _call(self, method: str, batch: int, calls: int) -> dict[str, Any]:
-        found: list[dict[str, Any]] = self._pool.run(
-            "benchmarks.inverse_sqrt.crypten_host:call",
-            method=method,
-            frac_bits=self._frac_bits,
-            batch=batch,
-            calls=calls,
+        assert pool.dealer_pid is not None
+        yield Session(
+            host=host,
+            pids=pool.pids,
+            dealer=[pool.dealer_pid],
+            warm_up=lambda method, batch: {"rounds": run(method, batch, WARM_UP)["rounds"]},
+            call=lambda *step: list(run(*step)["seconds"]),
         )
-        return found[0]
 
 
 def values(*, frac_bits: int, count: int) -> dict[str, list[float]]:
     """Returns each method's approximations at the `points`."""
     with Parties(PARTIES, provider="dealer") as pool:
         found: list[dict[str, list[float]]] = pool.run(
-            "benchmarks.inverse_sqrt.crypten_host:approximate", frac_bits=frac_bits, count=count
+            f"{__name__}:approximate", frac_bits=frac_bits, count=count
         )
     return found[0]

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.instruments import spu
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU
 from benchmarks.inverse_sqrt import spu_party
-from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, SQRT_RECIPROCAL, Session, measure
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, SQRT_RECIPROCAL, measure
 from extensions.errors import PeaError, install_command
 from extensions.rules import one_of
 
@@ -20,7 +20,6 @@ TIMED = {
     SPU: tuple(spu_party.METHODS),
 }
 """Methods whose time is taken. The others are settings that buy accuracy with more rounds."""
-
 
 _HERE = (
     (CRYPTEN, "crypten", "crypten"),
@@ -92,23 +91,22 @@ def timings(
     host: str, frac_bits: int, plan: Sequence[tuple[str, int, int]], **options: Any
 ) -> list[dict[str, Any]]:
     """Returns what `measure` finds for each method, batch and number of calls of the plan."""
-    session: Session
     if host == GLOO:
         options["host"] = GLOO
-    with _module(host).HostSession(frac_bits, **options) as session:
+    with _module(host).session(frac_bits=frac_bits, **options) as session:
         return [measure(session, *step) for step in plan]
 
 
 def _module(host: str) -> Any:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    if host in (CRYPTEN, GLOO):
-        from benchmarks.inverse_sqrt import crypten_host
+    if host == SPU:
+        from benchmarks.inverse_sqrt import spu_host
 
-        return crypten_host
+        return spu_host
     if host == ABY3:
         from benchmarks.inverse_sqrt import aby3_host
 
         return aby3_host
-    from benchmarks.inverse_sqrt import spu_host
+    from benchmarks.inverse_sqrt import crypten_host
 
-    return spu_host
+    return crypten_host

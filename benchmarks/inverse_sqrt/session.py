@@ -1,8 +1,9 @@
 """What the hosts have in common: three parties that compute 1/sqrt(x) repeatedly."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from benchmarks.instruments.socket_diag import carried
 
@@ -14,36 +15,24 @@ _SETTLING = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count:
-    """What a host counts of one call.
+class Session:
+    """Parties of one host, each a process of its own, ready to compute.
 
     Attributes:
-        rounds: the longest chain of messages; None where the host does not tell.
-        messages: that one party sends; told where rounds are not.
+        host: its name.
+        pids: of the parties.
+        dealer: the process id of the dealer of correlated randomness, where there is one.
+        warm_up: of a method and a batch, at least two calls; returns "rounds", the longest chain
+            of messages, or the "messages" that one party sends where the host does not tell it.
+        call: of a method and a batch, so many calls one after the other; returns the seconds of
+            each.
     """
 
-    rounds: int | None
-    messages: int | None = None
-
-
-class Session(Protocol):
-    """Parties of one host, each a process of its own, ready to compute; they end with its block."""
-
     host: str
-
-    @property
-    def pids(self) -> list[int]:
-        """The parties' process ids."""
-
-    @property
-    def dealer_pid(self) -> int | None:
-        """The process id of the dealer of correlated randomness; None without one."""
-
-    def warm_up(self, method: str, batch: int) -> Count:
-        """Returns what the host counts of one call, after at least two calls to warm up."""
-
-    def call(self, method: str, batch: int, calls: int) -> list[float]:
-        """Returns the seconds of each of that many calls, one after the other."""
+    pids: Sequence[int]
+    dealer: Sequence[int] = ()
+    warm_up: Callable[[str, int], dict[str, int]]
+    call: Callable[[str, int, int], list[float]]
 
 
 def measure(session: Session, method: str, batch: int, repeats: int) -> dict[str, Any]:
@@ -53,20 +42,19 @@ def measure(session: Session, method: str, batch: int, repeats: int) -> dict[str
     are made before the first call, are among them: at most 16 bytes an element of one party.
     """
     count = session.warm_up(method, batch)
-    dealer = [] if session.dealer_pid is None else [session.dealer_pid]
     time.sleep(_SETTLING)
-    before = carried([*session.pids, *dealer])
+    before = carried([*session.pids, *session.dealer])
     seconds = session.call(method, batch, repeats)
     time.sleep(_SETTLING)
-    after = carried([*session.pids, *dealer])
+    after = carried([*session.pids, *session.dealer])
     sent = [(b - a) / repeats for (a, _), (b, _) in zip(before, after, strict=True)]
     return {
         "host": session.host,
         "method": method,
         "batch": batch,
         "seconds": seconds,
-        "rounds": count.rounds,
-        "messages": count.messages,
+        "rounds": count.get("rounds"),
+        "messages": count.get("messages"),
         "sent": sent[:PARTIES],
         "dealt": sum(sent[PARTIES:]),
     }

@@ -37,13 +37,9 @@ RATES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A training, and what it may cost the records.
+    """A training, what it may cost each owner's records, and the bound of a record's features.
 
-    Attributes:
-        learning: of which model.
-        cost: to each owner's records.
-        features: of records, as in `pea pencil train`; "tflite" for the embedder of CIFAR-10.
-        norm: bound of a record's features.
+    Features are named as in `pea pencil train`, but "tflite" is the embedder of CIFAR-10.
     """
 
     learning: Learning
@@ -186,12 +182,7 @@ def _plain(case: Case, parts: Sequence[Split], classes: int, rate: float) -> lis
 
 
 def accuracy_table(*, data: str, repeats: int) -> Table:
-    """Measures all cases of a set of records.
-
-    Args:
-        data: its name, one of `CASES`.
-        repeats: of the trainings in the clear, of which means are told.
-    """
+    """Measures all cases of a set of records; tells means of repeated trainings in the clear."""
     source = Origin(data=data).read(OWNERS)
     rows = []
     for case in CASES[data]:

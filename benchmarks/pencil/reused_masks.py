@@ -40,14 +40,9 @@ class Seen(NamedTuple):
 
 
 def seen(secret: Integers, *, masks: int, scalar_bits: int, bits: int, fresh: bool = False) -> Seen:
-    """Returns what Algorithm 3 shows of a secret.
+    """Returns what Algorithm 3 shows of a secret, (steps, values), in a ring of so many bits.
 
-    Args:
-        secret: (steps, values).
-        masks: m.
-        scalar_bits: of which scalars are drawn.
-        bits: of the ring.
-        fresh: whether masks are drawn anew in every step, which is not the algorithm.
+    Fresh masks are drawn anew in every step, which is not the algorithm.
     """
     steps, values = secret.shape
     scalars = _drawn((steps, masks), scalar_bits)
@@ -124,14 +119,9 @@ def _centred(words: Exact, modulus: int) -> Exact:
 
 
 def descent(x: Reals, y: Integers, *, steps: int, rate: float, frac_bits: int) -> Integers:
-    """Returns the weights of a softmax regression before each step of its training.
+    """Returns the weights of a softmax regression before each step, (steps, features x classes).
 
-    Args:
-        x: records, (records, features).
-        y: their classes, (records,).
-        steps: of gradient descent over all records, from zero.
-        rate: of learning.
-        frac_bits: of the fixed point that is returned, (steps, features x classes).
+    They are fixed point; steps descend over all records x, of classes y, from zero.
     """
     targets = np.eye(int(y.max()) + 1)[y]
     weights, found = np.zeros((x.shape[1], targets.shape[1])), []

@@ -179,11 +179,7 @@ def row_of(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the row of a case, and what was measured of the networks.
 
-    Args:
-        case: which.
-        batch: records of a step on average, of cases with a part of 1.
-        steps: that are measured, after one that is not.
-        networks: by the names of `NETWORKS`.
+    A batch is that of cases with a part of 1. One step more is made before, and not measured.
     """
     batch = max(1, round(case.part * batch))
     given = {"case": case, "batch": batch, "steps": steps}

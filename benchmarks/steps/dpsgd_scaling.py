@@ -10,7 +10,7 @@ from benchmarks.benchmark import STEPS, Benchmark, Result
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import ABY3, CRYPTEN
 from benchmarks.steps.hosts import Found, sweep
-from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
+from benchmarks.steps.step import FRAC_BITS, KINDS, Sizes
 from benchmarks.tables import Table
 from extensions.errors import ArgumentError
 from extensions.options import Option

@@ -12,7 +12,7 @@ from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import SPU
 from benchmarks.network import current
 from benchmarks.steps.hosts import HOSTS, Found, measure
-from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
+from benchmarks.steps.step import FRAC_BITS, PLAIN
 from benchmarks.tables import Table, dates, published
 from extensions.options import Option
 from extensions.rules import one_of

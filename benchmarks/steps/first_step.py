@@ -20,11 +20,7 @@ MODELS = ("784-10", "784-128-10")
 def measured(*, widths: Sequence[int], records: int, steps: int) -> dict[str, Any]:
     """Returns the row of one model, of whose process nothing else was asked.
 
-    Args:
-        widths: of its layers, from the input on.
-        records: of each of three owners; a tenth of them is in a batch, and as many others are
-            evaluated.
-        steps: to time after the first.
+    Each of three owners has those records; a tenth is in a batch, and as many others are evaluated.
     """
     import tfe_ext
 

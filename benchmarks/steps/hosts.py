@@ -1,11 +1,7 @@
-"""What a step costs in CrypTen, ABY3 and SPU, at one size or many.
-
-A kind of work is a module: its `inputs` of a size, its `step_of` their shares, and the `SPU_PARTY`
-that makes the same step.
-"""
+"""What a step costs in CrypTen, ABY3 and SPU, at one size or many."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -24,24 +20,20 @@ from benchmarks.instruments.costs import (
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
-from benchmarks.steps import linear_step, model_step
-from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
+from benchmarks.steps.step import FRAC_BITS, KINDS, Sizes, inputs, step_of
 from extensions.privacy.randomness import DrawnAhead, SystemSource
 from extensions.ring.interface import Share
 from extensions.rules import one_of
 
 HOSTS = (CRYPTEN, GLOO, ABY3, SPU)
-WORK: Mapping[str, Any] = {"linear": linear_step, "models": model_step}
-"""What is measured, by name."""
-
+SPU_PARTY = "benchmarks.steps.spu_party"
 Found = dict[str, dict[str, Any]]
 """For each kind of step what `over_parties` says; "rounds" are None where they are not known."""
 
 
-def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, work: str) -> Found:
+def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) -> Found:
     """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties."""
-    step = WORK[work]
-    values = step.inputs(**sizes)
+    values = inputs(**sizes)
     ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
 
     source = DrawnAhead(SystemSource())
@@ -49,53 +41,36 @@ def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, 
     rows = owners_rows_ahead(context, x, values[0], outputs, source)
 
     def act(kind: str) -> Any:
-        return step.step_of(ring, kind, [rows(), *others], source=source, **sizes)
+        return step_of(ring, kind, [rows(), *others], source=source, **sizes)
 
     return parties_cost({kind: partial(act, kind) for kind in kinds}, steps)
 
 
 def in_aby3(
-    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool, work: str
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool
 ) -> list[Found]:
-    """Returns what each kind costs at each size, by `costs.servers_cost`.
-
-    Args:
-        steps: to time.
-        kinds: of step.
-        points: sizes.
-        processes: whether the servers are processes of their own, or devices of this one.
-        work: what is measured, of `WORK`.
-    """
-    step = WORK[work]
+    """Returns what each kind costs at each size, by `costs.servers_cost`."""
     with ExitStack() as stack:
         players = stack.enter_context(local_players()) if processes else None
         ring = aby3_ring(FRAC_BITS, players and players.config)
 
         def act(kind: str, shares: Callable[[], list[Share]], sizes: Sizes) -> Any:
-            return step.step_of(ring, kind, shares(), **sizes)
+            return step_of(ring, kind, shares(), **sizes)
 
         found = []
         for sizes in points:
-            shares = in_variables(ring, step.inputs(**sizes))
+            shares = in_variables(ring, inputs(**sizes))
             acts = {kind: partial(act, kind, shares, sizes) for kind in kinds}
             found.append(servers_cost(ring, acts, steps))
         return found
 
 
 def in_spu(
-    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str, work: str
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str
 ) -> list[Found]:
-    """Returns what each kind costs in SecretFlow SPU's ABY3, by TCP's count; no rounds are told.
-
-    Args:
-        steps: to time.
-        kinds: of step.
-        points: sizes.
-        python: an interpreter that has SPU.
-        work: what is measured, of `WORK`.
-    """
+    """Returns what each kind costs in SecretFlow SPU's ABY3, by TCP's count; no rounds are told."""
     found = []
-    with SpuParties(python, WORK[work].SPU_PARTY) as parties:
+    with SpuParties(python, SPU_PARTY) as parties:
         for sizes in points:
             answers = {
                 kind: parties.run(task="measure", kind=kind, steps=steps, sizes=sizes, sigma=1.0)
@@ -115,28 +90,18 @@ def sweep(
     parties: int = PARTIES,
     processes: bool = False,
     spu_python: str = sys.executable,
-    work: str = "linear",
 ) -> list[Found]:
     """Returns what each kind of step costs at each size, in one set of processes.
 
     Bytes are the mean of the parties, and those of the largest: what TCP carried in CrypTen and in
-    SPU; what the graph counts in ABY3.
-
-    Args:
-        host: one of `HOSTS`.
-        steps: to time.
-        points: sizes.
-        kinds: of step.
-        parties: of CrypTen; the others have three.
-        processes: whether ABY3's servers are processes of their own.
-        spu_python: an interpreter that has SPU.
-        work: what is measured, of `WORK`.
+    SPU; what the graph counts in ABY3, whose servers may be processes of their own. The number of
+    parties is CrypTen's; the others have three.
 
     Raises:
         ArgumentError: another host.
     """
     one_of(HOSTS).check("host", host)
-    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds), "work": work}
+    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds)}
     if host == ABY3:
         task = "benchmarks.steps.hosts:in_aby3"
         in_one: list[Found] = in_child(task, points=points, processes=processes, **options)

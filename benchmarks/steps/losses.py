@@ -21,8 +21,8 @@ from benchmarks.instruments.costs import (
     shared_in_aby3,
     shared_in_crypten,
 )
-from benchmarks.steps import linear_step
-from benchmarks.steps.linear_step import FRAC_BITS
+from benchmarks.steps import step as steps
+from benchmarks.steps.step import FRAC_BITS, plan_of
 from benchmarks.tables import Table
 from extensions.network.activations import activate, sigmoid
 from extensions.network.chain import Network
@@ -120,7 +120,7 @@ def logits_of(batch: int, classes: int) -> Reals:
 def inputs(batch: int, features: int, classes: int) -> list[Integers]:
     """Returns logits; and rows of norm below 1, their squared norms, targets, weight and bias."""
     logits = encode(logits_of(batch, classes), FRAC_BITS)
-    return [logits, *linear_step.inputs(batch, features, classes)]
+    return [logits, *steps.inputs(batch, features, classes)]
 
 
 def step_of(
@@ -130,7 +130,7 @@ def step_of(
     x, norms, y, weight, bias = shares
     (rows, features), classes = x.shape, y.shape[1]
     network = Network.dense(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
-    plan = linear_step.plan_of(network, rows, ring.parties)
+    plan = plan_of(network, rows, ring.parties)
     deltas = predict(ring, linear(ring, x, weight, bias)) - y
     gradient = LayerGradient(inputs=x, deltas=deltas, squared_norm=norms)
     ((of_weight, of_bias),) = dpsgd_step(ring, [gradient], plan, SystemSource())

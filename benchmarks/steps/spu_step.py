@@ -1,23 +1,13 @@
-"""One party of SPU at the step of `benchmarks.steps.linear_step`, written in JAX.
+"""The step of a linear model of `benchmarks.steps.step`, written in JAX for SPU."""
 
-`benchmarks.instruments.spu.SpuParties` runs it by an interpreter that has the package `spu`; it
-imports nothing of this project but `benchmarks.instruments.spu_party` and
-`extensions.transport.kernel`.
-"""
-
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.instruments.spu_party import SpuParty, compiled, serve, timed
-from extensions.transport.kernel import carried, connections
-
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
-"""As in `benchmarks.steps.linear_step`, which needs more than SPU's environment has."""
+"""As in `benchmarks.steps.step`, which needs more than SPU's environment has."""
 NAMES = ("x", "norms", "y", "weight", "bias")
-WARM_UP = 2
 
 
 def step(kind: str, x: Any, norms: Any, y: Any, weight: Any, bias: Any, *noise: Any) -> Any:
@@ -45,7 +35,7 @@ def step(kind: str, x: Any, norms: Any, y: Any, weight: Any, bias: Any, *noise: 
 
 
 def inputs(batch: int, features: int, classes: int) -> dict[str, Any]:
-    """Returns rows, their squared norms, targets, weight and bias, as `linear_step` draws them."""
+    """Returns rows, their squared norms, targets, weight and bias, as `steps.step` draws them."""
     draws = np.random.default_rng(0)
     x = draws.uniform(-1.0, 1.0, (batch, features)) / np.sqrt(features)
     y = np.eye(classes)[np.arange(batch) % classes]
@@ -63,90 +53,3 @@ def noisy(updates: Sequence[Any], noise: Sequence[Any]) -> list[Any]:
         found.append(update)
         start += update.size
     return found
-
-
-class Stepping(SpuParty):
-    """This party at a step; a subclass says at which."""
-
-    def given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what is shared before, by name; behind x, norms and y are the parameters."""
-        raise NotImplementedError
-
-    def step(self, kind: str, sizes: Mapping[str, Any], *values: Any) -> Any:
-        """Returns the parameters after a step, given what is shared and each party's noise."""
-        raise NotImplementedError
-
-    def measure(
-        self, *, kind: str, steps: int, sizes: dict[str, Any], sigma: float, protocol: str = "ABY3"
-    ) -> Any:
-        """Returns bytes by TCP's count, the seconds of each step, and the opened result.
-
-        Each party's noise, of standard deviation `sigma`, is its own private input, drawn anew for
-        each step.
-        """
-        from spu import libspu
-        from spu.api import Io, Runtime
-
-        given = self.given(sizes)
-        values = sum(given[name].size for name in [*given][3:])
-        noises = [f"noise {owner}" for owner in range(0 if kind == PLAIN else self.parties)]
-        owned = dict.fromkeys(noises, np.zeros(values, np.float32))
-        programme = compiled(partial(self.step, kind, sizes), {**given, **owned})
-        configuration = _configuration(protocol)
-        io, runtime = Io(self.parties, configuration), Runtime(self.link, configuration)
-        for name, value in given.items():
-            self.share(io, runtime, name, value)
-        draws = np.random.default_rng()
-
-        def act() -> None:
-            for owner, name in enumerate(owned):
-                drawn = draws.normal(0.0, sigma, values).astype(np.float32)
-                shares = io.make_shares(drawn, libspu.Visibility.VIS_SECRET, owner)
-                runtime.set_var(name, shares[self.rank])
-            runtime.run(programme)
-
-        timed(act, WARM_UP)
-        self.link.barrier()
-        before = _carried()
-        seconds = timed(act, steps)
-        self.link.barrier()
-        size = (_carried() - before) / steps
-        found = [self.opened(io, runtime, name) for name in programme.output_names]
-        cost = {"rounds": None, "bytes": size, "dealt": 0.0, "seconds": seconds}
-        return {"cost": cost, "opened": found}
-
-
-class Party(Stepping):
-    """This party at a step of a linear model."""
-
-    def given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what `inputs` does."""
-        return inputs(**sizes)
-
-    def step(self, kind: str, sizes: Mapping[str, Any], *values: Any) -> Any:
-        """Returns what `step` does."""
-        return step(kind, *values)
-
-
-def _carried() -> int:
-    """What all connections of this process sent and received."""
-    return sum(carried(one.descriptor for one in connections()))
-
-
-def _configuration(protocol: str) -> Any:
-    """A protocol over 64 bits as SPU sets it, with its cheapest sigmoid and private inputs."""
-    from spu import libspu
-
-    configuration = libspu.RuntimeConfig(
-        protocol=getattr(libspu.ProtocolKind, protocol),
-        field=libspu.FieldType.FM64,
-        fxp_fraction_bits=18,
-    )
-    configuration.sigmoid_mode = libspu.RuntimeConfig.SigmoidMode.SIGMOID_SEG3
-    configuration.enable_lower_accuracy_rsqrt = True
-    configuration.experimental_enable_colocated_optimization = True
-    return configuration
-
-
-if __name__ == "__main__":
-    serve(Party)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from benchmarks.federated.leakage.by_noise import _attacked
+from benchmarks.federated.leakage.command import _noised
 from benchmarks.federated.leakage.images import digits
 from benchmarks.federated.scale.budgets import row
 from benchmarks.federated.scale.command import flower, graph, main, ours
@@ -18,7 +18,7 @@ def test_noise_of_a_large_variance_hides_what_none_shows():
     images = digits()
     grey = float(images.x[7].var(correction=0))
     errors = [
-        _attacked(images, 7, "Gaussian", variance, 30, 1).error(images.x[7])
+        _noised(images, 7, "Gaussian", variance, 30, 1).error(images.x[7])
         for variance in (0.0, 1e-1)
     ]
     assert errors[0] < 0.1 * grey < errors[1]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.steps.hosts import measure
-from benchmarks.steps.linear_step import GHOST, MATERIALISED, PLAIN
+from benchmarks.steps.step import GHOST, MATERIALISED, PLAIN
 
 SIZES = {"batch": 128, "features": 512, "classes": 10}
 

@@ -11,13 +11,12 @@ from torch.nn import functional
 
 from benchmarks import tables
 from benchmarks.instruments.spu import SpuParties
-from benchmarks.steps.hosts import measure
-from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
+from benchmarks.steps.hosts import SPU_PARTY, measure
 from benchmarks.steps.materialised import materialised_step
-from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
 from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
-from benchmarks.steps.models.spu_party import SHAPES, inputs
+from benchmarks.steps.models.spu_step import SHAPES, inputs
+from benchmarks.steps.step import CLASSES, GHOST, KINDS, MATERIALISED, MODELS, PLAIN, spec_of
 from extensions.network.passes import forward
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step
@@ -137,7 +136,7 @@ def test_rows_of_a_trajectory_tell_coins_apart():
 @pytest.mark.parametrize("model", MODELS)
 def test_privacy_takes_no_more_than_a_plain_step_again(host: str, model: str):
     sizes = {"batch": 16, "model": model}
-    found = measure(host, 1, sizes, (PLAIN, GHOST), work="models")
+    found = measure(host, 1, sizes, (PLAIN, GHOST))
     assert found[GHOST]["bytes"] <= 2 * found[PLAIN]["bytes"]
 
 
@@ -159,7 +158,7 @@ def test_the_step_in_spu_is_the_same_step(model: str):
         made.append(torch.autograd.grad(loss, list(network.parameters())))
     norms = [float(torch.cat([g.flatten() for g in own]).norm()) for own in made]
     assert max(norms) > 1.0
-    with SpuParties(str(SPU_PYTHON), "benchmarks.steps.models.spu_party") as parties:
+    with SpuParties(str(SPU_PYTHON), SPU_PARTY) as parties:
         for kind in (PLAIN, GHOST, MATERIALISED):
             first, *_ = parties.run(task="measure", kind=kind, steps=1, sizes=sizes, sigma=0.0)
             for i, part in enumerate(network.parameters()):

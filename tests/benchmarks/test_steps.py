@@ -19,8 +19,8 @@ from benchmarks.instruments.spu import SpuParties
 from benchmarks.network import calibration
 from benchmarks.steps.dpsgd_scaling import growth_rows, points_of, series_of
 from benchmarks.steps.dpsgd_step import floor_ms, rows_of
-from benchmarks.steps.hosts import measure
-from benchmarks.steps.linear_step import (
+from benchmarks.steps.hosts import SPU_PARTY, measure
+from benchmarks.steps.step import (
     FRAC_BITS,
     GHOST,
     KINDS,
@@ -218,7 +218,7 @@ def test_the_step_in_spu_is_the_same_step():
     delta = 1 / (1 + np.exp(-x @ weight.T)) - y
     norms = np.sqrt((delta**2).sum(1) * ((x * x).sum(1) + 1))
     clipped = delta / np.maximum(norms, 1.0)[:, None]
-    with SpuParties(str(SPU_PYTHON), "benchmarks.steps.spu_step") as parties:
+    with SpuParties(str(SPU_PYTHON), SPU_PARTY) as parties:
         for kind, sigma in ((PLAIN, 0.0), (GHOST, 0.0), (MATERIALISED, 0.0), (GHOST, 3.0)):
             task = {"kind": kind, "steps": 1, "sizes": sizes, "sigma": sigma}
             first, *_ = parties.run(task="measure", **task)

@@ -1,6 +1,6 @@
 """Deep leakage from what each party and coalition sees of an update."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from benchmarks.benchmark import FEDERATED, Benchmark, Chart, Result
-from benchmarks.federated.leakage import by_noise
 from benchmarks.federated.leakage.attacked import (
     ATTACKED,
     LR,
@@ -23,10 +22,19 @@ from benchmarks.federated.leakage.images import DATA, Images
 from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole, one_of
+from fl.clients import ClientRound, LocalSGD
 from fl.leakage import NO_LEAK, Reconstruction
+from fl.protocols import Vector
+from fl.training.weights import get_weights
 
 REBUILT = 0.1
 """A record counts as rebuilt if the error is below this share of that of one grey."""
+VARIANCES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+Draw = Callable[[np.random.Generator, float, int], Vector]
+NOISES: dict[str, Draw] = {
+    "Gaussian": lambda draws, variance, size: draws.normal(0.0, np.sqrt(variance), size),
+    "Laplace": lambda draws, variance, size: draws.laplace(0.0, np.sqrt(variance / 2), size),
+}
 
 Data = Annotated[str, Option(help=f"The images: {' or '.join(DATA)}."), one_of(DATA)]
 DataDir = Annotated[Path | None, Option(help="Folder of the files; NAME in PEA_DATA unless given.")]
@@ -82,18 +90,29 @@ def main(
     torch.set_num_threads(1)
     images = DATA[data](data_dir)
     chosen = np.linspace(0, len(images.x) - 1, records + 2).astype(int)[1:-1].tolist()
-    if noise:
-        yield by_noise.table(data, images, chosen, steps, tries)
-        return
     rows: list[dict[str, Any]] = []
+    settings = {"records": chosen, "steps": steps, "tries": tries, "lr": LR}
+    if noise:
+        for kind in NOISES:
+            for variance in VARIANCES:
+                several = [_noised(images, one, kind, variance, steps, tries) for one in chosen]
+                row = {"data": data, "noise": kind, "variance": variance}
+                rows.append(row | _rebuilt(images, chosen, several))
+        yield Table(f"fl-leak-noise-{data}", rows, **settings)
+        return
     for scheme in SCHEMES:
         by_record = [_attacked(scheme, images, record, steps, tries) for record in chosen]
         for who in scheme.views:
             several = [views[who][0] for views in by_record]
             known = all(views[who][1] for views in by_record)
-            row = _row(scheme, who, known, images, chosen, several)
-            rows.append({"data": data, **row})
-    yield Table(f"fl-leakage-{data}", rows, records=chosen, steps=steps, tries=tries, lr=LR)
+            row = {
+                "data": data,
+                "protection": scheme.name,
+                "seen by": who,
+                "update known": ("as protected" if scheme.mechanism else "yes") if known else "no",
+            }
+            rows.append(row | _rebuilt(images, chosen, several))
+    yield Table(f"fl-leakage-{data}", rows, **settings)
 
 
 def _attacked(
@@ -111,21 +130,28 @@ def _attacked(
     return views
 
 
-def _row(
-    scheme: Scheme,
-    who: str,
-    known: bool,
-    images: Images,
-    chosen: list[int],
-    found: list[Reconstruction],
+def _noised(
+    images: Images, record: int, kind: str, variance: float, steps: int, tries: int
+) -> Reconstruction:
+    model = images.model()
+    before = get_weights(model).astype(np.float64)
+    own = torch.utils.data.TensorDataset(*(t[record : record + 1] for t in (images.x, images.y)))
+    sgd = LocalSGD(epochs=1, batch_size=None, lr=LR, loss=torch.nn.functional.cross_entropy)
+    sgd(model, own, ClientRound(number=1, client=0, seed=0))
+    update = get_weights(model).astype(np.float64) - before
+    draws = np.random.default_rng([record, VARIANCES.index(variance)])
+    noised = update + LR * NOISES[kind](draws, variance, update.size)
+    return rebuild(images, [noised], steps, tries)
+
+
+def _rebuilt(
+    images: Images, chosen: Sequence[int], found: Sequence[Reconstruction]
 ) -> dict[str, Any]:
+    """Returns how near the attacks came to the chosen records."""
     errors = [one.error(images.x[i]) for one, i in zip(found, chosen, strict=True)]
     greys = [float(images.x[i].var(correction=0)) for i in chosen]
     rebuilt = sum(error < REBUILT * grey for error, grey in zip(errors, greys, strict=True))
     return {
-        "protection": scheme.name,
-        "seen by": who,
-        "update known": ("as protected" if scheme.mechanism else "yes") if known else "no",
         "matching loss, least": min(one.loss for one in found),
         f"loss below {NO_LEAK:g}": f"{sum(one.matches for one in found)} of {len(found)}",
         "image error, least": min(errors),

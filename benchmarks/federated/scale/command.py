@@ -1,28 +1,26 @@
 """``python -m benchmarks fl-scale``: secure aggregation by clients, beside Flower's SecAgg+."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Annotated, Any
 
 import numpy as np
 
-import fl
 from benchmarks.benchmark import FEDERATED, Benchmark, Result
-from benchmarks.federated.parties import Timed
+from benchmarks.federated.scale.large import Setting
 from benchmarks.instruments.child_process import in_python
 from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole
-from fl.protocols import SERVER, Party, Round
+from fl.protocols import SERVER, Machine, Message, Output, Party
 from fl.simulation import InProcessTransport
 
 CLIENTS = (30, 300, 1000)
 VALUES = 10_000
 CORRUPT, DROPPING = 0.1, 0.2
-
-
 SCRIPT = Path(__file__).with_name("flower_round.py")
 
 
@@ -85,17 +83,51 @@ def main(
     yield Table(f"fl-scale{suffix}", rows, **settings, load=os.getloadavg()[0])
 
 
-def aggregator(clients: int) -> fl.MaskedAggregator:
-    """Returns the aggregator, with as many fractional bits as sums of so many clients leave."""
-    bits = min(18, 31 - int(np.ceil(np.log2(8.0 * clients + 1))))
-    point = fl.FixedPoint(bits=32, frac_bits=bits, clip=8.0)
-    graph = fl.SparseGraph(corrupt=CORRUPT, dropping=DROPPING)
-    return fl.MaskedAggregator(fixed_point=point, graph=graph)
+class Timed(Machine):
+    """A party whose processor time is measured.
+
+    Args:
+        inner: its part of the protocol.
+
+    Attributes:
+        seconds: of processor time that its part has taken.
+    """
+
+    def __init__(self, inner: Machine) -> None:
+        super().__init__(inner.round, inner.party)
+        self.inner = inner
+        self.seconds = 0.0
+
+    def _timed(self, outputs: Iterable[Output]) -> Iterator[Output]:
+        """Yields the outputs; what is done between two of them counts, what others do does not."""
+        began = time.process_time()
+        for output in outputs:
+            self.seconds += time.process_time() - began
+            yield output
+            began = time.process_time()
+        self.seconds += time.process_time() - began
+
+    def start(self, now: float) -> Iterator[Output]:
+        """Yields what the party does of its own accord."""
+        yield from self._timed(self.inner.start(now))
+
+    def receive(self, message: Message, now: float) -> Iterator[Output]:
+        """Yields what follows from a message."""
+        yield from self._timed(self.inner.receive(message, now))
+
+    def expire(self, timer: str, now: float) -> Iterator[Output]:
+        """Yields what follows from a timer."""
+        yield from self._timed(self.inner.expire(timer, now))
+
+
+def setting_of(clients: int, values: int = VALUES) -> Setting:
+    """Returns a round of so many clients."""
+    return Setting(clients=clients, values=values, corrupt=CORRUPT, dropping=DROPPING)
 
 
 def graph(clients: int) -> tuple[int, int]:
     """Returns how many neighbours a client has, and how many of them open its secrets."""
-    one = aggregator(clients)
+    one = setting_of(clients).aggregator()
     assert one.graph is not None
     needed = one.needed(clients)
     degree = one.graph.degree(clients, clients, one.siding(clients), needed)
@@ -104,8 +136,8 @@ def graph(clients: int) -> tuple[int, int]:
 
 def ours(clients: int, values: int) -> dict[str, float]:
     """Returns what a round takes; every party has terms of its own, and verifies for itself."""
-    one = aggregator(clients)
-    round = Round(number=1, size=values, weights=dict.fromkeys(range(clients), 1))
+    setting = setting_of(clients, values)
+    one, round = setting.aggregator(), setting.round
     draws = np.random.default_rng(0)
     updates = draws.uniform(-1, 1, (clients, values))
     machines: dict[Party, Timed] = {SERVER: Timed(one.server(round))}

@@ -71,13 +71,9 @@ class Setting:
 
 @dataclass(kw_only=True)
 class Served:
-    """What came of the server's part.
+    """The server's result, and what it took: processor time, decoding and encoding included.
 
-    Attributes:
-        aggregate: its result.
-        seconds: of processor time, decoding and encoding included.
-        before: largest memory of its process before the round, in MB.
-        peak: largest memory of its process, in MB.
+    Before the round, and at most, its process had so many MB.
     """
 
     aggregate: Aggregate

@@ -13,8 +13,7 @@ from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.steps.dpsgd_step import rows_of
 from benchmarks.steps.hosts import Found, measure
-from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
-from benchmarks.steps.model_step import MODELS
+from benchmarks.steps.step import FRAC_BITS, MODELS, PLAIN
 from benchmarks.tables import Table, published
 from extensions.options import Option
 from extensions.rules import one_of
@@ -120,7 +119,7 @@ def main(
                 versions = spu.versions(spu_python) if where == SPU else None
                 sizes = {"batch": batch, "model": name}
                 options: dict[str, Any] = {"processes": True, "spu_python": spu_python}
-                cost = measure(where, steps, sizes, work="models", **options)
+                cost = measure(where, steps, sizes, **options)
             found.add(name, where, cost, versions)
             yield found.table()
 

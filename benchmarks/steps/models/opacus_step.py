@@ -1,4 +1,4 @@
-"""Opacus at the steps of `benchmarks.steps.model_step`, in the clear.
+"""Opacus at the steps of `benchmarks.steps.step`, in the clear.
 
 ``python -m benchmarks.steps.models.opacus_step MODEL BATCH STEPS`` answers one line of JSON: the
 seconds of each step by kind, and versions. It imports nothing of this project.

@@ -1,16 +1,10 @@
-"""One party of SPU's ABY3 at the steps of `benchmarks.steps.model_step`, written in JAX.
+"""The steps of the models of `benchmarks.steps.step`, written in JAX for SPU."""
 
-As `benchmarks.steps.spu_step`, whose measure it has, it imports nothing that needs more than SPU's
-environment has.
-"""
-
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from benchmarks.instruments.spu_party import serve
-from benchmarks.steps.spu_step import GHOST, MATERIALISED, Stepping, noisy
+from benchmarks.steps.spu_step import GHOST, MATERIALISED, noisy
 
 PIXELS, SIDE, CLASSES = 784, 28, 10
 SHAPES: dict[str, list[tuple[int, ...]]] = {
@@ -161,19 +155,3 @@ def inputs(batch: int, model: str) -> dict[str, Any]:
         values[f"weight {i}"] = draws.uniform(-bound, bound, (outputs, columns))
         values[f"bias {i}"] = np.zeros(outputs)
     return {name: np.float32(value) for name, value in values.items()}
-
-
-class Party(Stepping):
-    """This party at a step of one of the models."""
-
-    def given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what `inputs` does."""
-        return inputs(**sizes)
-
-    def step(self, kind: str, sizes: Mapping[str, Any], *values: Any) -> Any:
-        """Returns what `step` does."""
-        return step(kind, sizes["model"], *values)
-
-
-if __name__ == "__main__":
-    serve(Party)
