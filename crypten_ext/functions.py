@@ -6,7 +6,7 @@ from typing import Any
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from crypten_ext.ring.exchange import open_sum
 from extensions.errors import ArgumentError
-from extensions.network.evaluation import count_misses
+from extensions.layers.evaluation import count_misses
 from extensions.protocols import clipping
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt

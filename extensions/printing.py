@@ -87,7 +87,7 @@ def say(text: object, stream: TextIO = OUT) -> None:
 
 
 @contextmanager
-def lasting() -> Iterator[dict[str, Stream]]:
+def unfailing() -> Iterator[dict[str, Stream]]:
     """In the block nothing that is printed raises an error; yields both streams by their names.
 
     Afterwards a stream that failed leads nowhere, or Python would fail to empty it when it ends.

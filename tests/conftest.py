@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extensions.owners.data.folders import VARIABLE
+from extensions.data.datasets.folders import VARIABLE
 from extensions.transport.wire import Wire
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import (

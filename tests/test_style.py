@@ -29,7 +29,7 @@ NAMED_BY_OTHERS = {
     "extensions/errors.py",  # a package that an extra installs
     "extensions/lazy_names.py",  # names of a package, when they are used
     "extensions/options/kinds.py",  # what an option may choose
-    "extensions/own_functions.py",  # a function of the user's
+    "extensions/user_functions.py",  # a function of the user's
     "extensions/runs/processes/copies.py",  # what a launcher asks for
     "extensions/runs/processes/channel.py",  # a task of another process
     "tfe_ext/compat.py",

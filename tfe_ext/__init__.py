@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from extensions import __version__ as __version__
     from tfe_ext import keras as keras
     from tfe_ext.aby3.encoding import fixed64_f20 as fixed64_f20
-    from tfe_ext.aby3.own_functions import owned_by as owned_by
+    from tfe_ext.aby3.player_functions import owned_by as owned_by
     from tfe_ext.aby3.protocol import ABY3 as ABY3
     from tfe_ext.costs.cost import Cost as Cost
     from tfe_ext.costs.cost import cost as cost
@@ -33,7 +33,7 @@ else:
         "extensions": ("__version__",),
         "tfe_ext": ("keras",),
         "tfe_ext.aby3.encoding": ("fixed64_f20",),
-        "tfe_ext.aby3.own_functions": ("owned_by",),
+        "tfe_ext.aby3.player_functions": ("owned_by",),
         "tfe_ext.aby3.protocol": ("ABY3",),
         "tfe_ext.costs.cost": ("Cost", "cost"),
         "tfe_ext.players.client": ("remote_config",),
@@ -44,11 +44,11 @@ else:
 
 
 def _register() -> None:
-    from tfe_ext.aby3 import functions, own_constants, own_functions
+    from tfe_ext.aby3 import functions, player_constants, player_functions
 
     functions.register()
-    own_constants.install()
-    own_functions.install()
+    player_constants.install()
+    player_functions.install()
 
 
 compat.install(_register)

@@ -21,8 +21,8 @@ from benchmarks.accuracy.runs import (
 )
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
 from benchmarks.tables import Table
-from extensions.network.passes import Parameters
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
+from extensions.layers.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
@@ -30,8 +30,8 @@ from extensions.protocols.settings import account
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, encode
 from extensions.runs.config import TrainConfig
+from extensions.runs.local_data import checked_records
 from extensions.runs.local_training import descend
-from extensions.runs.owned import checked_records
 
 LOCAL_STEPS = 10
 """Of each party between two averages."""
@@ -144,7 +144,7 @@ def run(material: Material) -> Iterator[Table]:
     """Accuracy of each way to train on three parties' records.
 
     In federated SGD with distributed noise a secure sum of all parties' clipped gradients and of
-    their shares of the noise is opened in each step (`extensions.protocols.sums.open_steps`).
+    their shares of the noise is opened in each step (`extensions.protocols.noisy_sums.open_steps`).
     """
     setting = tuned(material.data, material.data_dir)
     features = material.features(setting)

@@ -12,8 +12,8 @@ from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, table, train
 from benchmarks.accuracy.settings import tuned
 from benchmarks.tables import Table
-from extensions.network.passes import Parameters
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
+from extensions.layers.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.settings import account
 from extensions.ring.fixed_point import encode

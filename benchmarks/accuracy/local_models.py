@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from benchmarks.accuracy.records import without_test
 from benchmarks.accuracy.settings import PARTIES
-from extensions.owners.data import Split, split_among
+from extensions.data.datasets import Split, split_among
 from extensions.privacy.accounting import calibrate_noise
 from extensions.ring.fixed_point import Reals
 from extensions.runs.config import TrainConfig

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.accuracy.settings import PARTIES, Setting
 from extensions.cli import console
-from extensions.owners.data import Split, find_folder, load_raw, split_among
-from extensions.owners.origin import FeatureExtraction
+from extensions.data.datasets import Split, find_folder, load_raw, split_among
+from extensions.data.origin import FeatureExtraction
 
 SET_ASIDE = 6
 """One in so many training records is set aside."""
@@ -50,7 +50,7 @@ class Material:
 
 
 def folder_of(data: str, data_dir: Path | None, download: bool) -> Path | None:
-    """Returns the folder of the files (`extensions.owners.data.find_folder`); None for the digits.
+    """Returns the folder of the files (`extensions.data.datasets.find_folder`), None for digits.
 
     Raises:
         ArgumentError: there is none, and nothing shall be downloaded.

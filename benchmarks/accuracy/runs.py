@@ -13,20 +13,20 @@ from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.settings import Setting
 from benchmarks.tables import Table
 from extensions.cli import console
-from extensions.network.passes import Parameters, forward
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
+from extensions.layers.passes import Parameters, forward
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
+from extensions.protocols.noisy_sums.algorithms import agree_on_algorithm
+from extensions.protocols.noisy_sums.whitening import whitened
 from extensions.protocols.optimizer import State
-from extensions.protocols.sums.ways import agreed
-from extensions.protocols.sums.whitening import whitened
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.owned import checked_records, own_of
+from extensions.runs.local_data import checked_records, local_data
 
 
 def table(
@@ -98,11 +98,11 @@ def train(
         source=source,
         coins=source.rounding(),
     )
-    own = own_of(host, config, parts)
+    own = local_data(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
-    records, way = agreed(host, config, own)
-    own, records, whitening = whitened(host, config, own, records, pea.Keep(host))
+    records, algorithm = agree_on_algorithm(host, config, own)
+    own, records, whitening = whitened(host, config, own, records, pea.RunCallbacks(host))
     test_x = np.concatenate([part.test_x for part in parts])
     if whitening is not None:
         test_x = whitening.rows(test_x, config.max_feature_norm)
@@ -113,7 +113,7 @@ def train(
         watch,
         lambda model: accuracy(config, host.ring, model, test),
     )
-    model, ledger = pea.train(host, config, own, records, way, watching.resume(), watching)
+    model, ledger = pea.train(host, config, own, records, algorithm, watching.resume(), watching)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,
@@ -130,7 +130,7 @@ def accuracy(
     return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
 
 
-class _Watching(pea.Keep):
+class _Watching(pea.RunCallbacks):
     """Measures the model after some steps of a run, which may start from given parameters."""
 
     def __init__(

@@ -17,8 +17,8 @@ from benchmarks.accuracy.runs import shown, summary, table
 from benchmarks.accuracy.settings import Setting, ways
 from benchmarks.tables import Table
 from extensions.cli import console
+from extensions.data.datasets import Split, write_parts
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split, write_parts
 from extensions.rules import one_of
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Backend, find

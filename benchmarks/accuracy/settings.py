@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss
+from extensions.layers.losses import Loss
 from extensions.protocols.settings import Method, Opening
 from extensions.runs.config import TrainConfig
 

@@ -20,9 +20,9 @@ from benchmarks.audit.victims import (
 )
 from benchmarks.benchmark import ACCOUNTING, Benchmark, Result
 from benchmarks.tables import Table
+from extensions.data.datasets import Split, load_raw
+from extensions.data.origin import FeatureExtraction
 from extensions.options import Option
-from extensions.owners.data import Split, load_raw
-from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.accounting import Neighbours
 from extensions.rules import Whole, one_of
 from extensions.runs.config import TrainConfig

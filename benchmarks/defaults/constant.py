@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES
 from benchmarks.tables import Table
 from benchmarks.tabular.data import Tabular
-from extensions.owners.schema import Category, Number, Schema, Target, encode_table
+from extensions.data.schema import Category, Number, Schema, Target, encode_table
 from extensions.protocols.optimizer.plans import response
 from extensions.ring.fixed_point import Reals
 from extensions.runs.config import CHOSEN, TrainConfig

@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks.federated.leakage.images import cifar100
 from benchmarks.tabular import data as tabular
 from benchmarks.tabular.data import Tabular
-from extensions.owners.data import find_folder
-from extensions.owners.data.cifar10 import read_cifar10
-from extensions.owners.schema import Category, Cells, Number, Schema, Target
-from extensions.owners.schema.schema import to_toml
+from extensions.data.datasets import find_folder
+from extensions.data.datasets.cifar10 import read_cifar10
+from extensions.data.schema import Category, Cells, Number, Schema, Target
+from extensions.data.schema.schema import to_toml
 
 IMBALANCED = 20281128
 """Seed."""

@@ -14,8 +14,8 @@ import torch
 import fl
 from benchmarks.benchmark import FEDERATED, Benchmark, Result
 from benchmarks.tables import Table
+from extensions.data.datasets import load_raw
 from extensions.options import Option
-from extensions.owners.data import load_raw
 from fl import paillier
 from fl.protocols import Vector
 

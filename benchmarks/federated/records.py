@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from extensions.owners.data import load_raw
+from extensions.data.datasets import load_raw
 
 Pair = tuple[Tensor, Tensor]
 """Images and labels."""
@@ -15,7 +15,7 @@ def mnist(data_dir: Path | None, train_records: int | None = None) -> tuple[Pair
     """Returns the training records and the test records.
 
     Args:
-        data_dir: folder of the four files; None: of `extensions.owners.data.find_folder`.
+        data_dir: folder of the four files; None: of `extensions.data.datasets.find_folder`.
         train_records: how many of the training records, in an order shuffled by seed 0; None: all.
 
     Raises:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from extensions.rules import Between, check_fields, one_of
-from extensions.runs.config.seconds import NETWORKS
+from extensions.runs.config.run_time import NETWORKS
 
 Means = Literal["auto", "switch", "netem"]
 

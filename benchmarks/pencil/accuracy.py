@@ -20,15 +20,15 @@ from crypten_ext.pencil.local import MODULE, typed
 from crypten_ext.pencil.model import Model, accuracy
 from crypten_ext.pencil.terms import Terms
 from crypten_ext.pencil.turn import NoNoise
+from extensions.data.datasets import Split
+from extensions.data.origin import FeatureExtraction, Origin
 from extensions.errors import PeaError
-from extensions.owners.data import Split
-from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import draw_rows
 from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
-from extensions.two_party import owned
+from extensions.two_party import products
 
 OWNERS = 2
 RATES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -83,7 +83,7 @@ class _OfTheDataOwner(SystemSource):
     """Noise that one of two parties draws, and the other one none."""
 
     def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
-        if party != owned.DATA:
+        if party != products.DATA:
             return NoNoise().gaussian(party, scale, shape)
         return super().gaussian(party, scale, shape)
 
@@ -130,7 +130,7 @@ def _sums(
     own = terms.encoded(part.train_x, part.train_y)
     rate = case.cost.sample_rate
     for _ in range(case.learning.steps):
-        rows = draw_rows(own, party=owned.DATA, sample_rate=rate, rows=plan.rows, source=source)
+        rows = draw_rows(own, party=products.DATA, sample_rate=rate, rows=plan.rows, source=source)
         account.charge()
         parameters = [encoded_layer(*layer, terms.frac_bits) for layer in model.layers]
         parts = noisy_sums(ring, terms.network, plan, parameters, [rows], source)

@@ -21,13 +21,13 @@ from crypten_ext.pencil.terms import Terms
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
-from extensions.network.layers import LayerGradient
-from extensions.network.models.own_layers import Layers
+from extensions.layers.linear_layers import LayerGradient
+from extensions.layers.models.custom import Layers
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.pencil import step
 from extensions.ring.interface import Ring, Share
-from extensions.two_party import owned
+from extensions.two_party import products
 
 NAME = "pencil-training"
 HOUR = 3600.0
@@ -136,7 +136,7 @@ def measure(
             super().learn(sums, expected)
             mark()
 
-    if context.rank == owned.MODEL:
+    if context.rank == products.MODEL:
         begun = Model.begin(terms, 1.0)
         _, offer = turn.lead(Marked(terms, begun.layers, 1.0), budget.steps)
         stated: dict[str, Any] = {"rows": offer.rows}

@@ -24,14 +24,14 @@ from benchmarks.instruments.costs import (
 from benchmarks.steps import step as steps
 from benchmarks.steps.step import FRAC_BITS, plan_of
 from benchmarks.tables import Table
-from extensions.network.activations import activate, sigmoid
-from extensions.network.chain import Network
-from extensions.network.layers import LayerGradient, linear
-from extensions.network.losses import Loss
-from extensions.network.softmax import softmax
+from extensions.data.datasets import Split, load, load_raw, split_among
+from extensions.data.features import extract, find
+from extensions.layers.activations import activate, sigmoid
+from extensions.layers.chain import Network
+from extensions.layers.linear_layers import LayerGradient, linear
+from extensions.layers.losses import Loss
+from extensions.layers.softmax import softmax
 from extensions.options import Option
-from extensions.owners.data import Split, load, load_raw, split_among
-from extensions.owners.features import extract, find
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.ring.fixed_point import Integers, Reals, decode, encode

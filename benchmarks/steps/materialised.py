@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from extensions.network.layers import LayerGradient, LayerShape
+from extensions.layers.linear_layers import LayerGradient, LayerShape
 from extensions.protocols.clipping import clip_factor, ratio_up
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.noise import add_gaussian_noise

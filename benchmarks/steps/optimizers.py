@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.benchmark import ACCURACY, Benchmark, Result
 from benchmarks.steps.losses import inner
 from benchmarks.tables import Table
+from extensions.data.datasets import Split, load, split_among
 from extensions.errors import ArgumentError
-from extensions.network.passes import Parameters, forward
+from extensions.layers.passes import Parameters, forward
 from extensions.options import Option
-from extensions.owners.data import Split, load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
@@ -25,7 +25,7 @@ from extensions.protocols.step import Step
 from extensions.ring.clear import ClearRing
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.owned import checked_records
+from extensions.runs.local_data import checked_records
 
 NAME = "optimizers"
 EVERY = 10
@@ -41,7 +41,7 @@ WAYS: Mapping[str, tuple[Mapping[str, Any], Sequence[float]]] = {
 """Settings of each, and the learning rates that are tried."""
 
 
-class Curve(pea.Keep):
+class Curve(pea.RunCallbacks):
     """Counts right predictions on held-out records after every so many steps.
 
     Args:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.steps.materialised import materialised_step
-from extensions.network.chain import Network
-from extensions.network.passes import forward
-from extensions.network.spec import ModelSpec
+from extensions.layers.chain import Network
+from extensions.layers.passes import forward
+from extensions.layers.spec import ModelSpec
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan

@@ -14,10 +14,10 @@ from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO
 from benchmarks.network.calibration import current
 from benchmarks.tables import BYTES, Table, dates, published
 from extensions.cli import console
+from extensions.data.datasets import write_parts
+from extensions.data.features import RAW
+from extensions.data.origin import FeatureExtraction, Origin
 from extensions.options import Option, Options
-from extensions.owners.data import write_parts
-from extensions.owners.features import RAW
-from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.rules import Whole, one_of
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for

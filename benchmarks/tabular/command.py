@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.benchmark import ACCURACY, Benchmark, Chart, Result
 from benchmarks.tables import Table
 from benchmarks.tabular.data import TABLES, Tabular
+from extensions.data.datasets import Split, bounded_rows, split_among
+from extensions.data.schema import encode_table
 from extensions.options import Option
-from extensions.owners.data import Split, bounded_rows, split_among
-from extensions.owners.schema import encode_table
 from extensions.ring.fixed_point import Reals
 from extensions.rules import Whole
 from extensions.runs.clear_training import train

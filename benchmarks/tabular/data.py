@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn import datasets
 
 from benchmarks.tabular import made
-from extensions.owners.schema import Cells, Number, Schema, Table, Target
+from extensions.data.schema import Cells, Number, Schema, Table, Target
 
 STANDARD_DEVIATIONS = 2.0
 _ENDS = re.compile(r"^[A-Za-z][^:\n]*:\s+([\d.]+)\s+([\d.]+)(?:\s+[\d.]+)*$", re.MULTILINE)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from extensions.owners.schema import Category, Cells, Number, Schema, Table, Target
+from extensions.data.schema import Category, Cells, Number, Schema, Table, Target
 
 LOANS, VISITS = 20230521, 20230522
 """Seeds."""

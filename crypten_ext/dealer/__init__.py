@@ -22,7 +22,7 @@ from crypten_ext.dealer.client import (
     corrected_bytes,
     current,
     disconnect,
-    stop_returning,
+    stop_reconnecting,
     use_material,
 )
 from crypten_ext.dealer.material import Material
@@ -45,6 +45,6 @@ __all__ = [
     "remove",
     "serve",
     "serve_runs",
-    "stop_returning",
+    "stop_reconnecting",
     "use_material",
 ]

@@ -13,7 +13,7 @@ from crypten_ext.dealer.server import serve
 from extensions.errors import PeaError
 from extensions.machine import keep_memory
 from extensions.runs.processes import end_with, open_channel
-from extensions.runs.processes.seats import own_seat
+from extensions.runs.processes.credentials import own_credentials
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with socket.socket(fileno=descriptor) as listener:
         try:
-            serve(listener, parties, local=own_seat())
+            serve(listener, parties, local=own_credentials())
         except PeaError as error:
             print(error, file=sys.stderr, flush=True)
             end_with(error, 1)

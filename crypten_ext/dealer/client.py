@@ -20,12 +20,12 @@ from crypten_ext.dealer.recipe import Recipe, Shares
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
-from crypten_ext.here import ADDRESS, seat_at
+from crypten_ext.local_dealer import ADDRESS, local_end_at
 from crypten_ext.transport import session
 from extensions.errors import PeaError
-from extensions.runs.processes.seats import own_seat
+from extensions.runs.processes.credentials import own_credentials
 from extensions.transport import Local
-from extensions.transport.hello import NO_RUN
+from extensions.transport.handshake_messages import NO_RUN
 
 from crypten import communicator
 
@@ -200,7 +200,7 @@ def current() -> Client:
 def _way() -> tuple[Callable[[], Local], bytes]:
     """Returns how this party's end is found, and the run that party 0 drew, if it did."""
     met = session()
-    local, run = (own_seat(), NO_RUN) if met is None else (met.local, met.run)
+    local, run = (own_credentials(), NO_RUN) if met is None else (met.local, met.run)
     if local is not None and local.federation.dealer is not None:
         return lambda: local, run
     if ADDRESS not in os.environ:
@@ -211,7 +211,7 @@ def _way() -> tuple[Callable[[], Local], bytes]:
             "crypten.cfg.mpc.provider to 'PARTIES'."
         )
     world = communicator.get()
-    return partial(seat_at, os.environ[ADDRESS], world.get_rank(), world.get_world_size()), run
+    return partial(local_end_at, os.environ[ADDRESS], world.get_rank(), world.get_world_size()), run
 
 
 def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None = None) -> None:
@@ -254,10 +254,10 @@ def carried() -> tuple[int, int]:
     return source.post.carried(DEALER) if isinstance(source, Corrections) else (0, 0)
 
 
-def stop_returning() -> None:
+def stop_reconnecting() -> None:
     """Stops waiting for the dealer to come back once its connection breaks: the run ends."""
     if _client is not None and isinstance(_client.source, Corrections):
-        _client.source.post.stop_returning()
+        _client.source.post.stop_reconnecting()
 
 
 def corrected_bytes() -> int:

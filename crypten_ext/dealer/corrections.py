@@ -19,14 +19,14 @@ from crypten_ext.dealer.connection import DEALER
 from crypten_ext.dealer.messages import LONGEST_STEP, Tag
 from crypten_ext.dealer.requests import Request
 from extensions.errors import DealerLostError, PartyLostError, PeaError
-from extensions.transport.post import Hear, Lose, Post
+from extensions.transport.reliable_channel import Hear, Lose, ReliableChannel
 
 QUEUE_BYTES = 64 << 20
 LATEST = 30.0
 _LEAVING = 10.0
 _LOOK = 1.0
 
-Meet = Callable[[Hear, Lose], Post]
+Meet = Callable[[Hear, Lose], ReliableChannel]
 
 
 class Corrections:

@@ -45,7 +45,7 @@ _REGISTRY = "used-material"
 _AGAIN = "Prepare new files with `pea prepare`, and give each party its own."
 
 
-def unfit(given: str, rule: str, hint: str = "") -> ArgumentError:
+def unusable(given: str, rule: str, hint: str = "") -> ArgumentError:
     """Returns the error about a file of material that cannot be used."""
     return ArgumentError("material", given, rule, hint, code="file")
 
@@ -67,10 +67,10 @@ class Header:
     def check(self, rank: int, settings: dict[str, Any]) -> None:
         """Raises ArgumentError if the file is another party's, or for another run."""
         if self.rank != rank:
-            raise unfit(f"the file of party {self.rank}", f"party {rank}'s")
+            raise unusable(f"the file of party {self.rank}", f"party {rank}'s")
         for name, value in self.settings.items():
             if settings.get(name, value) != value:
-                raise unfit(
+                raise unusable(
                     f"prepared for {name} = {value!r}",
                     f"prepared for {name} = {settings[name]!r}, as this run has it",
                     "Prepare it with the options of the run.",
@@ -110,7 +110,7 @@ class Material:
         try:
             self._file: BinaryIO = path.open("r+b")
         except OSError as error:
-            raise unfit(str(path), "a file of `pea prepare`") from error
+            raise unusable(str(path), "a file of `pea prepare`") from error
         try:
             self.header = self._read_header()
             self._check_unused()
@@ -122,12 +122,12 @@ class Material:
 
     def _read_header(self) -> Header:
         if os.fstat(self._file.fileno()).st_mode & 0o077:
-            raise unfit(
+            raise unusable(
                 f"{self.path}, which others may read",
                 "readable by its owner only",
                 f"Type: chmod 600 {self.path}",
             )
-        damaged = unfit(str(self.path), "an undamaged file of `pea prepare`")
+        damaged = unusable(str(self.path), "an undamaged file of `pea prepare`")
         start = self._file.read(_HEADER_AT)
         length = self._file.read(LENGTH.size)
         if not start.startswith(MAGIC) or len(length) < LENGTH.size:
@@ -265,4 +265,4 @@ def check_matching(path: Path, settings: dict[str, Any]) -> Material:
 def _check_parties(material: Material, parties: int) -> None:
     prepared = material.header.parties
     if prepared != parties:
-        raise unfit(f"prepared for {prepared} parties", f"prepared for {parties} parties")
+        raise unusable(f"prepared for {prepared} parties", f"prepared for {parties} parties")

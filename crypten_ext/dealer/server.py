@@ -17,11 +17,11 @@ from itertools import zip_longest
 from queue import Empty, SimpleQueue
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import LARGEST, Door
+from crypten_ext.dealer.connection import LARGEST, DealerListener
 from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
-from crypten_ext.here import hosted
+from crypten_ext.local_dealer import serving_locally
 from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import PartyLostError
 from extensions.ring.fixed_point import Integers
@@ -75,14 +75,14 @@ def serve(
         parties: number of parties.
         local: the dealer's end, whose federation's parties alone get seats; None: they are this
             user's processes on this machine, and keys are made for this run
-            (`crypten_ext.here.hosted`).
+            (`crypten_ext.local_dealer.serving_locally`).
         view: called with the rank and the content of everything that a party sends.
         join_timeout: seconds within which all parties must have come; None: whatever it takes.
 
     Guarantees:
         Until all parties have their seats nothing that connects ends the dealer, and a party that
-        leaves may come again (`crypten_ext.dealer.connection.Door`). One whose connection breaks
-        later comes back within `extensions.transport.returning.RETURN` seconds.
+        leaves may come again (`crypten_ext.dealer.connection.DealerListener`). One whose connection
+        breaks later comes back within `extensions.transport.reconnecting.RETURN` seconds.
 
     Raises:
         ArgumentError: without `local` it listens where other hosts may reach it.
@@ -92,8 +92,8 @@ def serve(
     """
     Whole(1, 64).check("parties", parties)
     with ExitStack() as stack:
-        local = local or stack.enter_context(hosted(listener, parties))
-        door = stack.enter_context(_door(listener, local))
+        local = local or stack.enter_context(serving_locally(listener, parties))
+        door = stack.enter_context(_listener(listener, local))
         keys = door.gather(math.inf if join_timeout is None else join_timeout, after_first=False)
         return _Dealer(door, keys, view or _see_nothing).run()
 
@@ -111,7 +111,7 @@ def serve_runs(
         run before.
     """
     seconds = math.inf if join_timeout is None else join_timeout
-    with _door(listener, local) as door:
+    with _listener(listener, local) as door:
         while True:
             ended: Dealt | PartyLostError
             try:
@@ -122,9 +122,9 @@ def serve_runs(
             yield ended, door.clear()
 
 
-def _door(listener: socket.socket, local: Local) -> Door:
+def _listener(listener: socket.socket, local: Local) -> DealerListener:
     listener.listen(BACKLOG)
-    return Door(local, listener)
+    return DealerListener(local, listener)
 
 
 def _see_nothing(rank: int, message: bytes) -> None:
@@ -134,7 +134,7 @@ def _see_nothing(rank: int, message: bytes) -> None:
 class _Dealer:
     """One run for the parties that have come in by the door."""
 
-    def __init__(self, door: Door, keys: Sequence[bytes], view: View) -> None:
+    def __init__(self, door: DealerListener, keys: Sequence[bytes], view: View) -> None:
         self._parties = len(keys)
         self._present, self._keys, self._view = {*range(self._parties)}, keys, view
         self._own_key = os.urandom(KEY_BYTES)

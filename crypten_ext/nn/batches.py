@@ -14,7 +14,7 @@ from crypten_ext.nn.provenance import (
     is_spent,
     mark,
     provenance_of,
-    refusal,
+    rejection,
 )
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from crypten_ext.ring.factors import Factor, share_rows
@@ -196,14 +196,14 @@ def _cut(
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
     """Yields the pieces of a batch, each of rows as they were before the first one."""
     if whole.whole is not None:
-        raise refusal("x", x, "part of a whole batch")
+        raise rejection("x", x, "part of a whole batch")
     count, shared, ring = -(-whole.rows // rows), whole.shared, ring_of(x)
     parts = [slice(whole.rows * i // count, whole.rows * (i + 1) // count) for i in range(count)]
     before = [(content_of(x.share[part]), content_of(y.share[part])) for part in parts]
     for i, (part, contents) in enumerate(zip(parts, before, strict=True)):
         for name, tensor, content in zip("xy", (x, y), contents, strict=True):
             if content_of(tensor.share[part]) != content:
-                raise refusal(name, tensor, "what it was before its first piece")
+                raise rejection(name, tensor, "what it was before its first piece")
         own, targets = x.share[part].clone(), y.share[part].clone()
         if shared is not None:
             rows_of_part = Factor(own.reshape(len(own), -1))
@@ -221,12 +221,12 @@ def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Sample:
     origin, of_targets = provenance_of(x), provenance_of(y)
     for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):
         if found is None or found.uses:
-            raise refusal(name, tensor, "what poisson_batches yields")
+            raise rejection(name, tensor, "what poisson_batches yields")
     assert origin is not None
     if origin.side != "features":
-        raise refusal("x", x, "the features of a batch")
+        raise rejection("x", x, "the features of a batch")
     if not origin.fits(of_targets):
-        raise refusal("y", y, "those of the batch whose features are x")
+        raise rejection("y", y, "those of the batch whose features are x")
     return origin.batch
 
 

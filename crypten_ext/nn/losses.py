@@ -5,10 +5,10 @@ from typing import ClassVar
 import torch
 
 from crypten_ext.nn.layers.autograd import is_recorded
-from crypten_ext.nn.provenance import Provenance, provenance_of, refusal
+from crypten_ext.nn.provenance import Provenance, provenance_of, rejection
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from extensions.errors import ArgumentError, GradientError, InsecureError
-from extensions.network import losses
+from extensions.layers import losses
 
 from crypten.mpc import MPCTensor
 
@@ -55,7 +55,7 @@ class Loss:
 
 
 class _SummedCrossEntropy:
-    """Sum over examples of a cross-entropy, by the gradients of `extensions.network.losses`."""
+    """Sum over examples of a cross-entropy, by the gradients of `extensions.layers.losses`."""
 
     kind: ClassVar[losses.Loss]
 
@@ -88,9 +88,9 @@ def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:
     if origin is None and not is_recorded(logits):
         return None
     if origin is None or not origin.layers:
-        raise refusal("logits", logits, "the output of the model's last layer")
+        raise rejection("logits", logits, "the output of the model's last layer")
     if not origin.fits(provenance_of(targets)):
-        raise refusal("targets", targets, "those of the batch that the logits were made of")
+        raise rejection("targets", targets, "those of the batch that the logits were made of")
     return origin
 
 
@@ -119,7 +119,7 @@ class CrossEntropyLoss(_SummedCrossEntropy):
 
     Cost:
         13 rounds, with two classes 5: the gradient is softmax(logits) - targets, with the error
-        that `extensions.network.softmax` states.
+        that `extensions.layers.softmax` states.
 
     Raises:
         GradientError: another reduction.
@@ -132,4 +132,4 @@ class CrossEntropyLoss(_SummedCrossEntropy):
 LOSSES: dict[losses.Loss, type[_SummedCrossEntropy]] = {
     loss.kind: loss for loss in (BCEWithLogitsLoss, CrossEntropyLoss)
 }
-"""Which class of this module computes which loss of `extensions.network.losses`."""
+"""Which class of this module computes which loss of `extensions.layers.losses`."""

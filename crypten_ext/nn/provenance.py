@@ -19,11 +19,11 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from crypten_ext.ring.crypten_ring import held_by
-from crypten_ext.ring.foreseen import active, is_foreseen
+from crypten_ext.ring.forecast import active, is_valueless
 from extensions.errors import GradientError
-from extensions.network.stages.branches import places
-from extensions.network.stages.stage import Stage
-from extensions.network.stages.trained import Trained
+from extensions.layers.stages.branches import places
+from extensions.layers.stages.stage import Stage
+from extensions.layers.stages.trained import Trained
 from extensions.protocols.optimizer.sample import Half
 
 from crypten.mpc import MPCTensor
@@ -77,7 +77,9 @@ def are_trained(weight: Any, bias: Any) -> tuple[bool, bool]:
     return bool(weight.requires_grad), bias is not None and bool(bias.requires_grad)
 
 
-def apart(stage: Trained, weight: torch.Tensor | None, bias: torch.Tensor | None) -> Pairs:
+def split_parameters(
+    stage: Trained, weight: torch.Tensor | None, bias: torch.Tensor | None
+) -> Pairs:
     """Returns the matrix and the bias of each layer of a stage, as views of a module's."""
     matrix = None if weight is None else weight.reshape(weight.shape[0], -1)
     parts = (
@@ -89,7 +91,7 @@ def apart(stage: Trained, weight: torch.Tensor | None, bias: torch.Tensor | None
 
 def shares_of(stage: Trained, weight: Any, bias: Any) -> Pairs:
     """Returns the same of a module's encrypted weight, and of its bias if it has one."""
-    return apart(stage, weight.share, None if bias is None else bias.share)
+    return split_parameters(stage, weight.share, None if bias is None else bias.share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +134,7 @@ class Provenance(Half):
         """Returns that of what the stage returned."""
         return Provenance(self.batch, self.side, (*self.uses, use))
 
-    def beside(self, other: "Provenance", outputs: int) -> "Provenance":
+    def added_to(self, other: "Provenance", outputs: int) -> "Provenance":
         """Returns that of the sum of two tensors: behind what both have in common, two branches.
 
         Either has `outputs` values a record. The second branch has the trained layers if only one
@@ -182,7 +184,7 @@ def _state(tensor: MPCTensor) -> tuple[Any, ...]:
 
 def content_of(share: torch.Tensor) -> int:
     """Returns what changes when the share does, whatever way; 0 where values are only foreseen."""
-    if is_foreseen(share) or active() is not None:
+    if is_valueless(share) or active() is not None:
         return 0
     return zlib.crc32(share.contiguous().numpy().data)
 
@@ -218,7 +220,7 @@ def features_of(tensor: MPCTensor, *, read: bool = True) -> Provenance | None:
     return found if found is not None and found.side == "features" else None
 
 
-def refusal(name: str, tensor: MPCTensor, wanted: str) -> GradientError:
+def rejection(name: str, tensor: MPCTensor, wanted: str) -> GradientError:
     """Returns the error that the tensor, given as `name`, is not what a private step may use."""
     return GradientError(
         f"{name} is {_describe(tensor)}, not {wanted}. Whatever is done to a batch outside the "

@@ -6,18 +6,18 @@ from typing import Any, NoReturn
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.batches import whole_batch_of
-from crypten_ext.nn.foresight import StepCost, gradients_of
+from crypten_ext.nn.forecast import StepCost, gradients_of
 from crypten_ext.nn.layers.adoption import adopt, layers_of
-from crypten_ext.nn.provenance import LayerUse, Version, provenance_of, refusal
+from crypten_ext.nn.provenance import LayerUse, Version, provenance_of, rejection
 from crypten_ext.nn.state import Shares
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
-from crypten_ext.ring.foreseen import Foreseen, process_memory
+from crypten_ext.ring.forecast import ForecastMode, process_memory
 from crypten_ext.ring.hosts_tuples import warn_of_first_party
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.chain import Network
-from extensions.network.losses import Loss
+from extensions.layers.chain import Network
+from extensions.layers.losses import Loss
 from extensions.privacy.ledger import GO_ON
 from extensions.protocols.agreement import Statement, agree
 from extensions.protocols.dpsgd import Sums, added, clipped_sums
@@ -30,7 +30,7 @@ from extensions.protocols.step import Step
 from extensions.protocols.updates import rule_for
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.manifest import stated, versions
+from extensions.runs.manifest import comparable_settings, versions
 
 import crypten
 from crypten.mpc import MPCTensor
@@ -155,7 +155,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
             Some milliseconds for each operation of a party.
         """
         batch, tape = whole_batch_of(x, y), Tape(self._settings)
-        with Foreseen() as mode:
+        with ForecastMode() as mode:
             recorded, padding = gradients_of(self._model, tape, batch, x, y, loss)
             layers, ring = recorded.origin.layers, ring_of(x)
             config, *bounds = self._bounds(ring, recorded)
@@ -203,10 +203,10 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
             return
         shapes = {name: str([*p.size()]) for name, p in parameters.items()}
         statement = {
-            **stated(self._settings),
+            **comparable_settings(self._settings),
             "optimizer": type(self).__name__,
             "lr": self.param_groups[0]["lr"],
-            **{f"batch: {name}": value for name, value in stated(public).items()},
+            **{f"batch: {name}": value for name, value in comparable_settings(public).items()},
             **{f"shape of {name}": shape for name, shape in shapes.items()},
             **{f"trained: {name}": name in trained for name in shapes},
             **versions(SOFTWARE),
@@ -292,7 +292,7 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         """Returns the parameters as they are, if they and all inputs are what layers were given."""
         for layer in layers:
             if provenance_of(layer.inputs) is not layer.origin:
-                raise refusal("A layer's input", layer.inputs, "what it was in the forward pass")
+                raise rejection("A layer's input", layer.inputs, "what it was in the forward pass")
         names = {id(parameter): name for name, parameter in parameters.items()}
         now = {name: Version.of(parameter) for name, parameter in parameters.items()}
         for layer in layers:

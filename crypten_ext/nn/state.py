@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from crypten_ext.nn.provenance import LayerUse, Pairs, apart
+from crypten_ext.nn.provenance import LayerUse, Pairs, split_parameters
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.optimizer import MODEL, TOTAL, Store
 from extensions.ring.fixed_point import Integers
@@ -51,7 +51,7 @@ class Shares(Store):
         return [
             pair
             for layer in self._layers
-            for pair in apart(layer.stage, own(layer.weight), own(layer.bias))
+            for pair in split_parameters(layer.stage, own(layer.weight), own(layer.bias))
         ]
 
     def write(self, changed: Mapping[str, Sums]) -> None:

@@ -8,12 +8,12 @@ import torch
 from crypten_ext.nn.provenance import Pairs, Provenance, shares_of
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import GradientError
-from extensions.network.chain import Network
-from extensions.network.layers import LayerGradient, LayerShape, guard_shifts
-from extensions.network.losses import Loss
-from extensions.network.passes import Trace
-from extensions.network.stages.stage import Stage
-from extensions.network.stages.trained import Trained
+from extensions.layers.chain import Network
+from extensions.layers.linear_layers import LayerGradient, LayerShape, guard_shifts
+from extensions.layers.losses import Loss
+from extensions.layers.passes import Trace
+from extensions.layers.stages.stage import Stage
+from extensions.layers.stages.trained import Trained
 from extensions.protocols.settings import ScriptTraining
 
 _KEPT = 16

@@ -25,7 +25,7 @@ from crypten_ext.dealer.material import (
     Header,
     Material,
     check_matching,
-    unfit,
+    unusable,
 )
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
@@ -141,7 +141,7 @@ class Prepared:
     def __init__(self, material: Material) -> None:
         if material.header.settings.get(MADE_BY) != "parties":
             material.finish()
-            raise unfit(str(material.path), "made by the parties, for {provider=parties}")
+            raise unusable(str(material.path), "made by the parties, for {provider=parties}")
         material.begin()
         self._material, self._sequence = material, 0
 

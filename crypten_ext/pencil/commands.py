@@ -9,18 +9,18 @@ from typing import Annotated, Any, ClassVar
 
 from extensions.checks import check_seconds
 from extensions.cli.commands import Commands
+from extensions.data.datasets import read_party_file, write_parts
+from extensions.data.origin import FeatureExtraction, Origin
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss
-from extensions.network.models.own_layers import named
+from extensions.layers.losses import Loss
+from extensions.layers.models.custom import named
 from extensions.options import Option, Options, Writes
-from extensions.owners.data import read_party_file, write_parts
-from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.printing import say
 from extensions.privacy.units import check_units
 from extensions.rules import POSITIVE, Between, Whole, check_fields
-from extensions.runs.budget.kept import NO_BUDGET, ledgers_of
+from extensions.runs.budget.run_ledgers import NO_BUDGET, ledgers_of
 from extensions.runs.entry_points import quiet_unless_it_fails
-from extensions.two_party import owned
+from extensions.two_party import products
 
 _MODULE = "crypten_ext.pencil"
 
@@ -139,17 +139,17 @@ def owner(
         from crypten_ext.pencil.model import accuracy, write_model
     model = model_of(learning, rows, start)
     for path in _files(federation):
-        meeting.local_of(path, key, owned.MODEL)
+        meeting.local_of(path, key, products.MODEL)
     spent: set[Path] = set()
     for number in range(1, learning.rounds + 1):
         for path in [one for one in _files(federation) if one not in spent]:
-            local = meeting.local_of(path, key, owned.MODEL)
+            local = meeting.local_of(path, key, products.MODEL)
             begun = time.monotonic()
             with meeting.met(local, join_timeout):
                 told, offer = turn.lead(model, learning.steps, last=number == learning.rounds)
                 size = meeting.carried()
             write_model(out, model.terms, model.layers)
-            name = local.federation.parties[owned.DATA].name
+            name = local.federation.parties[products.DATA].name
             line = f"round {number} {name}: {told.steps} steps of {offer.expected:g} records"
             line += f", {size / 1e6:.1f} MB, {time.monotonic() - begun:.1f} s"
             if tried is not None:
@@ -220,8 +220,8 @@ def data(
         from crypten_ext.pencil import meeting, turn
         from crypten_ext.pencil.account import Account, enter_earlier
 
-    local = meeting.local_of(federation, key, owned.DATA)
-    account = Account(path, cost.budget, len(own.train_x), local.federation.parties[owned.MODEL])
+    local = meeting.local_of(federation, key, products.DATA)
+    account = Account(path, cost.budget, len(own.train_x), local.federation.parties[products.MODEL])
     if ledger is not None:
         enter_earlier(path, ledger)
     account.reserve()

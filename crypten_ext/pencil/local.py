@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from extensions import printing
+from extensions.data.origin import FeatureExtraction
 from extensions.errors import PeaError
-from extensions.owners.origin import FeatureExtraction
 from extensions.runs.budget.file import SUFFIX
 from extensions.runs.processes import Started, end, shared_template, start
-from extensions.runs.processes.seats import federation_of
+from extensions.runs.processes.credentials import federation_of
 from extensions.transport import Identity, make
 
 MODULE = "crypten_ext.pencil"

@@ -42,7 +42,7 @@ def met(local: Local, seconds: float) -> Iterator[None]:
 
     Raises:
         PartyLostError: it has not, or is lost later, which is found within a minute.
-        RefusedError: another host and this one refused each other.
+        RejectedError: another host and this one refused each other.
     """
     version = extensions.__version__
     manifest = Statement(run={"parties": 2, "what": "pencil", "pea-mpl": version})

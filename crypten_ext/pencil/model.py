@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from crypten_ext.pencil.terms import Terms
+from extensions.data.datasets import Labels, write_private
 from extensions.errors import ArgumentError
-from extensions.network.passes import forward
-from extensions.owners.data import Labels, write_private
+from extensions.layers.passes import forward
 from extensions.protocols.host import named, pairs
 from extensions.protocols.pencil.step import encoded_layer
 from extensions.ring.clear import ClearRing

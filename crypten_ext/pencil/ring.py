@@ -15,7 +15,7 @@ from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor, Operand, share_of
 from extensions.protocols.pencil.step import weight_bits
 from extensions.ring.fixed_point import Integers
-from extensions.two_party import Making, online, owned, together
+from extensions.two_party import Making, online, products, together
 
 from crypten import communicator
 
@@ -56,7 +56,7 @@ class PencilRing(CrypTenRing):
     def __init__(self, frac_bits: int) -> None:
         super().__init__(frac_bits)
         self._group = communicator.get().main_group
-        self._end: owned.End = self.run(owned.meet(self.rank))
+        self._end: products.ProductParty = self.run(products.meet(self.rank))
         self._peers = peers()
 
     def run(self, making: Making[Any]) -> Any:
@@ -100,12 +100,12 @@ class PencilRing(CrypTenRing):
         whole = any(isinstance(one, Inputs) and one.whole for one in (x, y))
         if isinstance(y, Weight):
             own, columns = share_of(x).numpy(), y.shape[1]
-            return owned.weighed(
+            return products.weighed(
                 self._end, own, y.words, columns, bits=weight_bits(self.frac_bits), whole=whole
             )
         if isinstance(y, Inputs) and x.ndim == 2:
-            return owned.multiplied(self._end, x.numpy(), y.share.numpy(), whole=whole)
+            return products.multiplied(self._end, x.numpy(), y.share.numpy(), whole=whole)
         if isinstance(y, Inputs) and whole:
             pairs = zip(x.numpy(), y.share.numpy(), strict=True)
-            return together([owned.multiplied(self._end, *pair, whole=True) for pair in pairs])
+            return together([products.multiplied(self._end, *pair, whole=True) for pair in pairs])
         return None

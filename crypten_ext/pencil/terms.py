@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self, get_type_hints
 
+from extensions.data.datasets import Labels
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
-from extensions.network.losses import LOSSES, Loss
-from extensions.network.spec import ModelSpec
-from extensions.network.stages.stage import Activation
-from extensions.owners.data import Labels
+from extensions.layers.chain import Network
+from extensions.layers.losses import LOSSES, Loss
+from extensions.layers.spec import ModelSpec
+from extensions.layers.stages.stage import Activation
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.settings import Training
@@ -26,7 +26,7 @@ _MOST_ROWS = 256
 """Of a piece; of models with more values in between than that, as many fewer."""
 
 
-class _Said:
+class _Message:
     """What one party tells the other, as JSON padded to one size."""
 
     def pack(self) -> bytes:
@@ -62,7 +62,7 @@ def _value(kind: Any, value: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(_Said):
+class Terms(_Message):
     """What the model's owner states of the model and its training.
 
     Attributes:
@@ -155,7 +155,7 @@ class Terms(_Said):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer(_Said):
+class Offer(_Message):
     """What a data owner states of its records and of the noise that it adds.
 
     Attributes:

@@ -28,7 +28,7 @@ from extensions.protocols.host import Batch, part_of
 from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import NoiseSource
-from extensions.two_party import Making, Round, owned
+from extensions.two_party import Making, Round, products
 
 import crypten
 from crypten import communicator
@@ -49,7 +49,7 @@ class NoNoise:
 
 
 @dataclass(frozen=True)
-class Told:
+class TurnResult:
     """How a turn ended: steps made, whether training is over, and whether the budget is spent."""
 
     steps: int
@@ -65,7 +65,7 @@ def joint_ring(frac_bits: int) -> Iterator[PencilRing]:
         yield PencilRing(frac_bits)
 
 
-def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
+def lead(model: Model, steps: int, *, last: bool = False) -> tuple[TurnResult, Offer]:
     """Returns how a turn ended in which the model learned, in at most `steps`, from one data owner.
 
     After the `last` turn the data owner is told that it was.
@@ -74,9 +74,9 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
         ArgumentError: the data owner does not take part, and says why; weights beyond their bound.
         PartyLostError: the data owner is lost.
     """
-    _check_parties(owned.MODEL)
+    _check_parties(products.MODEL)
     terms = model.terms
-    offer = Offer.unpack(_exchanged(owned.DATA, terms.pack(), MESSAGE_BYTES))
+    offer = Offer.unpack(_exchanged(products.DATA, terms.pack(), MESSAGE_BYTES))
     if offer.problem:
         raise ArgumentError("terms", "refused by the data owner", "accepted by it", offer.problem)
     plan, made, theirs = terms.plan(offer), 0, _GO
@@ -84,9 +84,9 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
         while True:
             model.check()  # or the data owner would be charged for a step that cannot be made
             own = _GO if made < steps else _OVER if last else _STOP
-            theirs = _exchanged(owned.DATA, own, 1)
+            theirs = _exchanged(products.DATA, own, 1)
             if own != _GO or theirs != _GO:
-                return Told(made, own == _OVER, theirs != _GO), offer
+                return TurnResult(made, own == _OVER, theirs != _GO), offer
             sums = _step(ring, plan, terms, model.layers, None, NoNoise())
             assert sums is not None
             model.learn(sums, offer.expected)
@@ -98,7 +98,7 @@ def follow(
     account: Account,
     source: NoiseSource | None = None,
     progress: Callable[[int], None] = lambda made: None,
-) -> Told:
+) -> TurnResult:
     """Returns how a turn ended in which a model learned from this party's records.
 
     Args:
@@ -116,7 +116,7 @@ def follow(
             run; the model's owner is told so too.
         PartyLostError: the model's owner is lost.
     """
-    _check_parties(owned.DATA)
+    _check_parties(products.DATA)
     source = source or SystemSource()
     terms, own, plan = _agreed(records, account)
     made, rate = 0, account.budget.sample_rate
@@ -124,10 +124,12 @@ def follow(
     with joint_ring(terms.frac_bits) as ring:
         while True:
             mine = _GO if account.left else _STOP
-            theirs = _exchanged(owned.MODEL, mine, 1)
+            theirs = _exchanged(products.MODEL, mine, 1)
             if mine != _GO or theirs != _GO:
-                return Told(made, theirs == _OVER, mine != _GO)
-            rows = draw_rows(own, party=owned.DATA, sample_rate=rate, rows=plan.rows, source=source)
+                return TurnResult(made, theirs == _OVER, mine != _GO)
+            rows = draw_rows(
+                own, party=products.DATA, sample_rate=rate, rows=plan.rows, source=source
+            )
             account.charge()
             _step(ring, plan, terms, shapes, [*rows], source)
             made += 1
@@ -139,7 +141,7 @@ def _agreed(
 ) -> tuple[Terms, OwnRecords, StepPlan]:
     """Returns what the model's owner states, once it was told what this party offers."""
     offer = account.offer(account.capacity)
-    came = _exchanged(owned.MODEL, b"", MESSAGE_BYTES)
+    came = _exchanged(products.MODEL, b"", MESSAGE_BYTES)
     problem = "The terms are none that it can keep."
     try:
         terms = Terms.unpack(came)
@@ -150,9 +152,9 @@ def _agreed(
         problem = "The reason is in its output."  # nobody else is told what its ledger says
         account.reserve()
     except PeaError:
-        _exchanged(owned.MODEL, replace(offer, problem=problem).pack(), 0)
+        _exchanged(products.MODEL, replace(offer, problem=problem).pack(), 0)
         raise
-    _exchanged(owned.MODEL, offer.pack(), 0)
+    _exchanged(products.MODEL, offer.pack(), 0)
     return found
 
 
@@ -171,7 +173,7 @@ def _step(
     parameters = [_parameters(pair, terms.frac_bits) for pair in layers]
     pieces = _pieces(terms, plan.rows, own)
     parts = noisy_sums(ring, terms.network, plan, parameters, pieces, source)
-    opened = ring.run(owned.told_to_model(ring.rank, [part.numpy() for part in parts]))
+    opened = ring.run(products.told_to_model(ring.rank, [part.numpy() for part in parts]))
     if opened is None:
         return None
     return [decode(part, terms.frac_bits + plan.factor_bits) for part in opened]

@@ -10,7 +10,7 @@ from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.rules import Whole
 from extensions.runs.processes import Process, Template, describe_ending
-from extensions.runs.processes.seats import Seat
+from extensions.runs.processes.credentials import Credentials
 from extensions.runs.providers import Provider, check_provider
 
 Beside = Provider | Literal["ttp"]
@@ -67,7 +67,11 @@ def check_dealing(provider: str, parties: int) -> None:
 
 
 def start_dealing(
-    provider: Beside, parties: int, env: dict[str, str], template: Template | None, seat: Seat
+    provider: Beside,
+    parties: int,
+    env: dict[str, str],
+    template: Template | None,
+    seat: Credentials,
 ) -> DealingProcess | None:
     """Returns the provider's process, None if it needs none; `env` then tells the parties of it."""
     if provider == "dealer":

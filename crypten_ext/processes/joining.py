@@ -15,17 +15,17 @@ import torch.distributed
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 from torch.distributed import DistError
 
-from crypten_ext.here import ADDRESS, check_here
-from crypten_ext.processes.introductions import introduce, parties_of
+from crypten_ext.local_dealer import ADDRESS, check_loopback
 from crypten_ext.processes.liveness import SILENCE, Watch
+from crypten_ext.processes.manifest_exchange import compare_manifests, parties_of
 from crypten_ext.transport.meeting import meeting_place
 from extensions.checks import waitable
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.protocols.agreement import Statement
 from extensions.runs.options import Meeting
 from extensions.transport import Local
-from extensions.transport.board import BoardLostError
-from extensions.transport.returning import RETURN
+from extensions.transport.key_value_store import StoreLostError
+from extensions.transport.reconnecting import RETURN
 
 import crypten
 
@@ -41,7 +41,7 @@ def together(meeting: Meeting, manifest: Statement) -> AbstractContextManager[No
         ArgumentError: without a federation, a dealer that is not on this machine.
     """
     if meeting.dealer is not None:
-        check_here("dealer", meeting.dealer)
+        check_loopback("dealer", meeting.dealer)
         os.environ[ADDRESS] = meeting.dealer
     local = meeting.local(parties_of(manifest))
     if local is not None:
@@ -74,7 +74,7 @@ def joined(
         PartyLostError: a party did not come in time, or was lost later; it is named. Once all have
             come, one that falls silent is found, also while CrypTen is initialised.
         DealerLostError: a party found that the dealer was lost.
-        ArgumentError: of `introduce`, at every party.
+        ArgumentError: of `compare_manifests`, at every party.
     """
     parties = parties_of(manifest)
     store: Any = _meet(rendezvous, rank, manifest, seconds)
@@ -105,10 +105,10 @@ def joined_by_tls(
         over: a run of the same parties that is over, and whose door may still be open.
 
     Raises:
-        RefusedError: another host and this one refused each other.
+        RejectedError: another host and this one refused each other.
         PartyLostError: of `joined`.
         DealerLostError: of `joined`.
-        ArgumentError: of `introduce`, at every party; or one who is no party.
+        ArgumentError: of `compare_manifests`, at every party; or one who is no party.
     """
     with ExitStack() as until_over:
         place = until_over.enter_context(meeting_place(local, seconds, back))
@@ -117,8 +117,8 @@ def joined_by_tls(
         try:
             if over is not None and place.run == over:
                 raise PartyLostError(0, "has not begun another run")
-            missing = introduce(board, rank, manifest, place.deadline)
-        except BoardLostError as error:
+            missing = compare_manifests(board, rank, manifest, place.deadline)
+        except StoreLostError as error:
             raise PartyLostError(0, f"left before all had come: {error}") from error
         if missing:
             raise _absent(local, missing, seconds, place.door.refused)
@@ -157,7 +157,7 @@ def _meet(rendezvous: str, rank: int, manifest: Statement, seconds: float) -> St
     deadline = time.monotonic() + seconds
     parties = parties_of(manifest)
     store = _store_at(rendezvous, rank, parties, seconds)
-    if missing := introduce(store, rank, manifest, deadline):
+    if missing := compare_manifests(store, rank, manifest, deadline):
         others = "".join(f", nor has party {one}" for one in missing[1:])
         raise PartyLostError(
             missing[0],

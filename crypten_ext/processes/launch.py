@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from crypten_ext.compat import check_installed
-from crypten_ext.here import ADDRESS
+from crypten_ext.local_dealer import ADDRESS
 from crypten_ext.processes.dealing import Beside, DealingProcess, check_dealing, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.worker import PROGRAM, environment_of
@@ -31,7 +31,7 @@ from extensions.errors import ArgumentError, DealerLostError, LostError, PartyLo
 from extensions.rules import Whole
 from extensions.runs.options import Transport
 from extensions.runs.processes import Failure, Process, Silences, Template, shared_template
-from extensions.runs.processes.seats import seats
+from extensions.runs.processes.credentials import credentials_for
 
 __all__ = ["Parties", "PartyFailedError"]
 
@@ -142,7 +142,7 @@ class Parties:
         number, dealer = self.world_size, self._provider == "dealer"
         all_of_them = number + (self._provider in ("ttp", "dealer"))
         folder = Path(self._directory)
-        with seats(self._transport, folder, all_of_them, dealer=dealer) as given:
+        with credentials_for(self._transport, folder, all_of_them, dealer=dealer) as given:
             self._dealing = start_dealing(self._provider, number, common, own, given[-1])
             for rank, seat in enumerate(given[:number]):
                 party = Process(

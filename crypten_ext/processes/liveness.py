@@ -264,8 +264,8 @@ class Watch:
 def _end_returning() -> None:
     """Nobody waits any more for a party whose connection broke."""
     if (mesh := transport.current()) is not None:
-        mesh.stop_returning()
-    dealer.stop_returning()
+        mesh.stop_reconnecting()
+    dealer.stop_reconnecting()
 
 
 def _end_in_time() -> None:

@@ -51,7 +51,7 @@ def _join_computation() -> None:
     """CrypTen is initialised with the environment's rank, rendezvous and third party, if any."""
     import torch
 
-    from crypten_ext.transport.meeting import take_seat
+    from crypten_ext.transport.meeting import join_if_listening
 
     import crypten
 
@@ -59,7 +59,7 @@ def _join_computation() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     if THIRD_PARTY in os.environ:
         crypten.cfg.mpc.provider = "TTP"
-    take_seat(sys.argv[1:], third_parties=THIRD_PARTY in os.environ)
+    join_if_listening(sys.argv[1:], third_parties=THIRD_PARTY in os.environ)
     crypten.init()
 
 

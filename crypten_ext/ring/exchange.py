@@ -19,7 +19,7 @@ import torch
 from torch import distributed
 from torch.distributed import ReduceOp
 
-from crypten_ext.ring.foreseen import WORD, active
+from crypten_ext.ring.forecast import WORD, active
 
 from crypten import communicator
 from crypten.communicator import DistributedCommunicator

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from crypten_ext.ring.factors import LayerMasks, LayerSource
-from crypten_ext.ring.foreseen import WORD, Counts, active
+from crypten_ext.ring.forecast import WORD, Counts, active
 from crypten_ext.ring.hosts_tuples import FirstParty, GenericTuples, warn_of_first_party
 from crypten_ext.ring.joint import JointDealing, layer
 from extensions.errors import ArgumentError
@@ -40,7 +40,7 @@ class NoiseDealer(Protocol):
         """Returns this party's shares of discrete Gaussians of that standard deviation."""
 
 
-class ForeseenTuples(JointDealing):
+class ForecastTuples(JointDealing):
     """What stands for whoever deals tuples in a computation without values."""
 
     def __init__(self, mode: Counts, owners_know: bool, rank: int) -> None:
@@ -82,7 +82,7 @@ def source() -> Source:
     return FirstParty()
 
 
-def _foreseen(mode: Counts) -> ForeseenTuples:
+def _foreseen(mode: Counts) -> ForecastTuples:
     provider = crypten.mpc.get_default_provider()
     ours = isinstance(provider, Source)
     if not ours and provider.NAME != "TFP":
@@ -90,4 +90,4 @@ def _foreseen(mode: Counts) -> ForeseenTuples:
         advice = "Others' tuples take rounds of a step."
         raise ArgumentError("crypten.cfg.mpc.provider", provider.NAME, rule, advice)
     knows = provider.owners_know if isinstance(provider, LayerSource) else FirstParty.owners_know
-    return ForeseenTuples(mode, knows, communicator.get().get_rank())
+    return ForecastTuples(mode, knows, communicator.get().get_rank())

@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from crypten_ext.processes.launch import Parties, template_of
-from crypten_ext.processes.pace import usual
+from crypten_ext.processes.speed import default_speed
 from crypten_ext.run.needs import PREPARED, check_lattice
+from extensions.data.datasets import read_party_file
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
-from extensions.owners.data import read_party_file
-from extensions.privacy.accounting import Answers, take
+from extensions.privacy.accounting import Answers, fill_cache
 from extensions.protocols.agreement import Statement
-from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.host import Speed, StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.rules import Whole, one_of
-from extensions.runs.budget.planned import foreseen
+from extensions.runs.budget.planned_cost import accountant_answers
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import manifest_of, of_tuples, settings_of
 from extensions.runs.model.backends import Computing
-from extensions.runs.model.together import PartyFiles, Request
+from extensions.runs.model.joint_use import PartyFiles, Request
 from extensions.runs.options import Meeting, RunOptions, Transport
 from extensions.runs.processes import call
 from extensions.runs.providers import DEALER_NOISE_NOTICE, DEALINGS
@@ -78,14 +78,14 @@ def noise_failure(config: TrainConfig, features: int) -> float:
 
 
 @contextmanager
-def at_hand(config: TrainConfig, options: RunOptions) -> Iterator[None]:
+def warm_up(config: TrainConfig, options: RunOptions) -> Iterator[None]:
     """In the block CrypTen is imported for the parties of a run, in a process beside this one."""
     with template_of(config.parties, modules=_modules(config, options)):
         yield
 
 
 def _modules(config: TrainConfig, options: RunOptions) -> tuple[str, ...]:
-    """What the parties need: the accountant too, if they ask it more than is `foreseen`."""
+    """What the parties need; the accountant too, unless `accountant_answers` are all they ask."""
     asks = any(options.ledgers) or config.evaluate == "noisy"
     return (_TRAINING, *(["dp_accounting"] if asks else []))
 
@@ -115,7 +115,7 @@ def train(
         check_files(options.checkpoints, manifest.kept, config.steps, files)
     ledgers = options.ledgers or [None] * config.parties
     prepared = _prepared(config, options.material)
-    answers = foreseen(config)
+    answers = accountant_answers(config)
     beside = config.provider if options.material is None and config.hidden else "tfp"
     pool = Parties(
         config.parties,
@@ -141,7 +141,7 @@ def train(
 
 
 def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
-    """Returns what a step takes (`crypten_ext.run.foreseen_host.plan`), from a process of its own.
+    """Returns what a step takes (`crypten_ext.run.forecast_host.plan`), from a process of its own.
 
     CrypTen would stay changed in this one.
     """
@@ -156,10 +156,10 @@ def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
     return StepForecast(**found)
 
 
-def pace(seconds: float) -> Pace:
+def speed(seconds: float) -> Speed:
     """Returns how fast parties are that share a machine like this one, seconds from their start."""
-    found = usual()
-    return found._replace(beside=max(_STARTING * seconds, _LEAST_START * found.work))
+    found = default_speed()
+    return found._replace(overhead=max(_STARTING * seconds, _LEAST_START * found.work))
 
 
 _STARTING, _LEAST_START = 1.0, 3.0
@@ -170,7 +170,7 @@ def plan_task(
     emit: Progress, *, config: TrainConfig, step: Step, records: Records
 ) -> dict[str, Any]:
     """Returns the same, from inside that process."""
-    from crypten_ext.run.foreseen_host import plan as plan_here
+    from crypten_ext.run.forecast_host import plan as plan_here
 
     return plan_here(config, step, records)._asdict()
 
@@ -199,7 +199,7 @@ def train_task(
     ledgers: Sequence[Path],
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
-    take(answers)
+    fill_cache(answers)
     from crypten_ext.run.training import train as train_here
 
     options = RunOptions(save=save, material=material, checkpoints=checkpoints, ledgers=ledgers)
@@ -239,7 +239,7 @@ def train_party(
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party did not come within `join_timeout`, or died or fell silent
             later, which is found within 60 s.
-        RefusedError: with tls://, another host and this one refused each other; it says why.
+        RejectedError: with tls://, another host and this one refused each other; it says why.
     """
     check(config, options)
     check_party(config, meeting, options)
@@ -294,7 +294,7 @@ def use(
     """Returns what each party gets, by rank, with one process for each, and for who deals.
 
     Raises:
-        ArgumentError: as `extensions.runs.model.together.perform`.
+        ArgumentError: as `extensions.runs.model.joint_use.perform`.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
     """

@@ -6,23 +6,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-from crypten_ext.here import check_here
+from crypten_ext.local_dealer import check_loopback
 from crypten_ext.run.needs import PREPARED
 from extensions.checks import check_left_out, check_seconds
+from extensions.data.features import RAW, find
+from extensions.data.origin import FeatureExtraction, Origin, sizes_of
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
 from extensions.options import Option, Options, Writes
-from extensions.owners.features import RAW, find
-from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.printing import ERR, say
 from extensions.public import Public
 from extensions.rules import Whole
 from extensions.runs.config import check_parties
-from extensions.runs.config.schedule import SETTLED, Asked, Schedule, config_of, found_of
+from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of, found_of
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.options import Meeting
 from extensions.transport import Local
-from extensions.transport.door import listening
+from extensions.transport.listener import listening
 
 MOST_COLUMNS = 1 << 24
 """A weight each, of one class: 128 MB."""
@@ -113,7 +113,7 @@ def dealer(
             "{bind} and {parties}, or {federation} and {key}",
             code="either",
         )
-    host, port = check_here("bind", bind)
+    host, port = check_loopback("bind", bind)
     check_parties(parties, 2)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -167,7 +167,7 @@ def prepare(
         Option(help="Folder for party-0.material, party-1.material, ..."),
         Writes(inside=("party-*.material",)),
     ],
-    run: Annotated[Asked, Options("Run", without=(*SETTLED, *_NOT_PREPARED))],
+    run: Annotated[Asked, Options("Run", without=(*DERIVED, *_NOT_PREPARED))],
     schedule: Annotated[Schedule, Options("Run")],
     origin: Annotated[Origin, Options("Records", without=_NOT_COUNTED)],
     counts: Annotated[Counts, Options("Records")],

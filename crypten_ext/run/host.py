@@ -10,13 +10,13 @@ import torch
 from crypten_ext import dealer
 from crypten_ext.masks.key_agreement import PairwiseMasks
 from crypten_ext.processes.meter import Meter
-from crypten_ext.processes.pace import timed
+from crypten_ext.processes.speed import measured_speed
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.exchange import meanwhile, open_sum
 from crypten_ext.ring.factors import Factor, share_rows
 from crypten_ext.ring.tuples import source
 from crypten_ext.world import SOFTWARE, exchange
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.privacy.randomness import DrawnAhead, SystemSource
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import (
@@ -24,8 +24,8 @@ from extensions.protocols.host import (
     Batch,
     Compute,
     Host,
-    Pace,
     Placed,
+    Speed,
     StepForecast,
     Tell,
     Traffic,
@@ -34,14 +34,14 @@ from extensions.protocols.host import (
 )
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.config.seconds import openly
+from extensions.runs.config.run_time import openly
 
 
 class CrypTenHost(Host):
     """This party of the running CrypTen process group.
 
     `noise` is the source of its sampling and noise; `step_cost` returns what a step takes on a
-    sample of these records, for `foretell`.
+    sample of these records, for `forecast`.
     """
 
     software = SOFTWARE
@@ -61,14 +61,14 @@ class CrypTenHost(Host):
         self._left = 0
         self._outputs: int | None = None
         self._next: Batch | None = None
-        self._pace: Pace | None = None
+        self._pace: Speed | None = None
         self._step_cost = step_cost
 
-    def time(self) -> None:
+    def measure_speed(self) -> None:
         """Times the connections, by some rounds of zeros."""
-        self._pace = timed(self)
+        self._pace = measured_speed(self)
 
-    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
+    def forecast(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Tells at once what a step will take.
 
         Raises ArgumentError for a provider whose tuples take rounds.
@@ -96,7 +96,7 @@ class CrypTenHost(Host):
         (arrays,) = own
         return share_rows(rows, arrays)
 
-    def foresee(self, steps: int, outputs: int | None) -> None:
+    def prefetch(self, steps: int, outputs: int | None) -> None:
         """Notes how many steps follow; each draws its noise while it waits.
 
         Where rows are multiplied first, it draws the next one's sample as well. With fixed

@@ -10,8 +10,8 @@ from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.factors import share_rows
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
-from extensions.network.activations import relu, sigmoid
-from extensions.network.chain import Network
+from extensions.layers.activations import relu, sigmoid
+from extensions.layers.chain import Network
 from extensions.protocols.agreement import Statement
 from extensions.protocols.host import pairs as in_pairs
 from extensions.protocols.initialization import (

@@ -11,7 +11,7 @@ from crypten_ext.world import SOFTWARE
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.runs.model.backends import Computing
-from extensions.runs.model.together import PartyFiles, Request, manifest_of, perform
+from extensions.runs.model.joint_use import PartyFiles, Request, manifest_of, perform
 from extensions.runs.options import Meeting
 from extensions.runs.providers import DEALINGS, Provider
 

@@ -19,8 +19,8 @@ from crypten_ext.registry import enable
 from crypten_ext.run.needs import check_lattice
 from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
+from extensions.data.datasets import Split, in_memory
 from extensions.errors import PeaError
-from extensions.owners.data import Split, in_memory
 from extensions.protocols.agreement import Statement
 from extensions.public import Public
 from extensions.runs.config import TrainConfig

@@ -7,10 +7,10 @@ from typing import Any
 from crypten_ext import dealer, pairwise
 from crypten_ext.dealer.material import MADE_BY
 from crypten_ext.registry import enable
-from crypten_ext.run.foreseen_host import step_cost
+from crypten_ext.run.forecast_host import step_cost
 from crypten_ext.run.host import CrypTenHost
 from crypten_ext.world import exchange
-from extensions.owners.data import Split, read_party_file
+from extensions.data.datasets import Split, read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.runs import training
 from extensions.runs.config import TrainConfig
@@ -27,8 +27,8 @@ Emit = Callable[[dict[str, Any]], None]
 def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -> dict[str, Any]:
     """Returns the report of this party; all parties return the same.
 
-    `emit` is called after each step, as `extensions.runs.keep.Following` says; before the first
-    with the resolved settings as `settled`, if they were not.
+    `emit` is called after each step, as `extensions.runs.callbacks.ProgressCallback` says; before
+    the first with the resolved settings as `settled`, if they were not.
     """
     given = config
     host, own, config = join(config, records, options)
@@ -57,7 +57,7 @@ def join(
     own = read_party_file(records)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    config = training.settled(exchange, config, own.public)
+    config = training.resolved_settings(exchange, config, own.public)
     crypten.cfg.encoder.precision_bits = config.frac_bits
     host = CrypTenHost(config.frac_bits, source, step_cost)
     if options.material is not None:

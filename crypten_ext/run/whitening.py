@@ -6,8 +6,8 @@ from crypten_ext.run.host import CrypTenHost
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import NoiseShares, NoiseSplit
-from extensions.protocols.sums import whitening as sums
-from extensions.protocols.sums.whitening import Whitening
+from extensions.protocols.noisy_sums import whitening as sums
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.interface import NoiseSource
 
 import crypten
@@ -43,7 +43,7 @@ def whiten(
         source: of the noise; by default each party's operating system.
 
     Guarantees:
-        Those of `extensions.protocols.sums.whitening.whiten`.
+        Those of `extensions.protocols.noisy_sums.whitening.whiten`.
 
     Cost:
         Three rounds, and 8 bytes of half a matrix of (columns, columns) to each other party.

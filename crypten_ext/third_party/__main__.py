@@ -10,7 +10,7 @@ import sys
 import torch
 
 from crypten_ext.third_party.server import serve
-from crypten_ext.transport.meeting import take_seat
+from crypten_ext.transport.meeting import join_if_listening
 from extensions.machine import keep_memory
 from extensions.runs.processes import open_channel
 
@@ -20,7 +20,7 @@ def main() -> None:
     open_channel()
     keep_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    take_seat(sys.argv[1:], third_parties=1)
+    join_if_listening(sys.argv[1:], third_parties=1)
     serve()
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from crypten_ext.transport.tensors import Combine, Trail, combination, room, view
+from crypten_ext.transport.tensors import BackgroundTransfer, Combine, combination, room, view
 from extensions.transport import Mesh
-from extensions.transport.end import Transfer
+from extensions.transport.endpoint import Transfer
 
 BACKEND = "pea"
 """Its name in torch, and the scheme of the place where its processes have met."""
@@ -78,7 +78,7 @@ class Links(_ProcessGroup):
         self._rank = rank
         self._others = [one for one in range(len(ranks)) if one != rank]
         self._queued: list[tuple[torch.Tensor, Combine]] = []
-        self._trails: list[Trail] = []
+        self._trails: list[BackgroundTransfer] = []
         self._jobs: list[Callable[[], None]] = []
 
     @property
@@ -182,14 +182,16 @@ class Links(_ProcessGroup):
         found = self._all_to_all(words, lasting=True)
         return fold(combine, (found.get(one, words) for one in range(len(self.ranks))))
 
-    def trail(self, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]) -> Trail:
+    def trail(
+        self, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]
+    ) -> BackgroundTransfer:
         """Returns tensors on their way, a piece of which goes behind each tensor told to all.
 
         They are flat, by rank, and nobody changes those sent from now on. It takes no round: pieces
         travel while the words of a round are waited for.
         """
         by_rank = ({self.ranks[r]: tensor for r, tensor in own.items()} for own in (send, receive))
-        found = Trail(self.mesh, *by_rank)
+        found = BackgroundTransfer(self.mesh, *by_rank)
         self._trails.append(found)
         return found
 

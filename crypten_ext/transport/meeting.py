@@ -15,13 +15,13 @@ from pathlib import Path
 from crypten_ext.transport import communicator, group
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError
-from extensions.runs.processes.seats import own_seat
-from extensions.transport import Door, Local, Mesh, dial
-from extensions.transport.board import Board, FarBoard
-from extensions.transport.door import listening
+from extensions.runs.processes.credentials import own_credentials
+from extensions.transport import Listener, Local, Mesh, connect_to
 from extensions.transport.handshake import Admitted, again
-from extensions.transport.hello import NO_RUN
-from extensions.transport.returning import RETURN, Returning
+from extensions.transport.handshake_messages import NO_RUN
+from extensions.transport.key_value_store import KeyValueStore, RemoteKeyValueStore
+from extensions.transport.listener import listening
+from extensions.transport.reconnecting import RETURN, Reconnector
 
 import crypten
 
@@ -30,7 +30,7 @@ DATA, STATUS = "data", "status"
 _RUN = "run"
 _STARTING = 300.0
 _sessions: list[Session] = []
-_doors: list[ExitStack] = []
+_listeners: list[ExitStack] = []
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Session:
 
     local: Local
     run: bytes
-    board: Board | FarBoard | None = None
+    board: KeyValueStore | RemoteKeyValueStore | None = None
 
 
 def session() -> Session | None:
@@ -67,18 +67,18 @@ def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> 
 
     Raises:
         ArgumentError: files that are none, or a key of nobody in the federation.
-        RefusedError: another end and this one refused each other; it says why.
+        RejectedError: another end and this one refused each other; it says why.
         PartyLostError: a party did not come in time; it is named. Later: a connection broke and
-            was not there again within `extensions.transport.returning.RETURN` seconds.
+            was not there again within `extensions.transport.reconnecting.RETURN` seconds.
     """
     check_seconds("seconds", seconds)
     local = Local.read(Path(federation), Path(key))
-    while _doors:
-        _doors.pop().close()
+    while _listeners:
+        _listeners.pop().close()
     with ExitStack() as stack:
         place = stack.enter_context(meeting_place(local, seconds))
         stack.enter_context(place.connected())
-        _doors.append(stack.pop_all())
+        _listeners.append(stack.pop_all())
     crypten.init()
 
 
@@ -90,8 +90,8 @@ class Place:
     """
 
     local: Local
-    door: Door
-    board: Board | FarBoard
+    door: Listener
+    board: KeyValueStore | RemoteKeyValueStore
     deadline: float
     back: float
 
@@ -109,7 +109,7 @@ class Place:
         try:
             yield mesh
         finally:
-            mesh.stop_returning()
+            mesh.stop_reconnecting()
 
 
 @contextmanager
@@ -118,22 +118,22 @@ def meeting_place(local: Local, seconds: float, back: float = RETURN) -> Iterato
 
     Raises:
         ArgumentError: the host is no party, or the port is taken.
-        RefusedError: party 0 and this one refused each other.
+        RejectedError: party 0 and this one refused each other.
         PartyLostError: party 0 does not answer in time.
     """
     deadline, first = time.monotonic() + seconds, local.federation.parties[0]
     if local.rank is None:
         raise ArgumentError("key", local.member.name, f"a party's, not a {local.member.role}'s")
-    with listening(local) as listener, Door(local, listener, [DATA, STATUS], [STATUS]) as door:
-        board: Board | FarBoard
+    with listening(local) as listener, Listener(local, listener, [DATA, STATUS], [STATUS]) as door:
+        board: KeyValueStore | RemoteKeyValueStore
         if local.rank:
             try:
-                connection = dial(local, first, STATUS, seconds=seconds).connection
+                connection = connect_to(local, first, STATUS, seconds=seconds).connection
             except TimeoutError as error:
                 raise PartyLostError(0, f"did not come: {error}") from error
-            board = FarBoard(connection, again(local, first, STATUS), back)
+            board = RemoteKeyValueStore(connection, again(local, first, STATUS), back)
         else:
-            board = own = Board()
+            board = own = KeyValueStore()
             board.set(_RUN, secrets.token_hex(len(NO_RUN)))
             door.hand_on(STATUS, lambda guest: own.serve(guest.connection))
         try:
@@ -143,7 +143,7 @@ def meeting_place(local: Local, seconds: float, back: float = RETURN) -> Iterato
 
 
 def connect(
-    local: Local, door: Door | None, run: bytes, seconds: float, *, back: float | None = None
+    local: Local, door: Listener | None, run: bytes, seconds: float, *, back: float | None = None
 ) -> Mesh:
     """Returns the connections of this party with all others of its federation, one a pair.
 
@@ -158,7 +158,7 @@ def connect(
             stays open; None: whose connection breaks is lost.
 
     Raises:
-        RefusedError: another end and this one refused each other.
+        RejectedError: another end and this one refused each other.
         PartyLostError: a party did not come in time.
     """
     deadline, parties, rank = time.monotonic() + seconds, local.federation.parties, local.rank
@@ -172,7 +172,7 @@ def connect(
         left = max(0.0, deadline - time.monotonic())
         try:
             if other < rank:
-                admitted = dial(local, member, DATA, run, seconds=left)
+                admitted = connect_to(local, member, DATA, run, seconds=left)
             else:
                 assert door is not None
                 admitted = door.take(member, DATA, left)
@@ -185,11 +185,11 @@ def connect(
         return Mesh(rank, found)
     assert door is not None
     dials = {n: again(local, one, DATA, run) for n, one in enumerate(parties[:rank])}
-    returning = Returning(dials, back)
-    mesh = Mesh(rank, found, returning)
+    reconnector = Reconnector(dials, back)
+    mesh = Mesh(rank, found, reconnector)
 
     def give(guest: Admitted) -> None:
-        returning.give(local.federation.rank_of(guest.member), guest.connection)
+        reconnector.give(local.federation.rank_of(guest.member), guest.connection)
 
     door.hand_on(DATA, give)
     return mesh
@@ -215,19 +215,19 @@ def begin(mesh: Mesh, session: Session, third_parties: int = 0) -> None:
     )
 
 
-def take_seat(descriptors: Sequence[str], third_parties: int = 0) -> None:
+def join_if_listening(descriptors: Sequence[str], third_parties: int = 0) -> None:
     """A process that listens meets the others, before CrypTen is initialised; any other does not.
 
     Args:
         descriptors: as the process's arguments have them.
         third_parties: as in `begin`.
     """
-    local = own_seat()
+    local = own_credentials()
     if local is None or not descriptors:
         return
     with (
         socket.socket(fileno=int(descriptors[0])) as listener,
-        Door(local, listener, [DATA]) as door,
+        Listener(local, listener, [DATA]) as door,
     ):
         mesh = connect(local, door, NO_RUN, _STARTING)
         begin(mesh, Session(local, NO_RUN), third_parties)

@@ -9,7 +9,7 @@ import torch
 from torch.distributed import ReduceOp
 
 from extensions.transport import Mesh
-from extensions.transport.end import Transfer
+from extensions.transport.endpoint import Transfer
 
 Combine = Callable[..., torch.Tensor]
 """Of two tensors, and of `out` where the result goes if it is given."""
@@ -55,7 +55,7 @@ def room(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None]]:
     return into, finish
 
 
-class Trail:
+class BackgroundTransfer:
     """Tensors that go piece by piece, one behind the messages of each round.
 
     All hosts begin the same piece behind the same message, so that pieces are received in the order

@@ -11,9 +11,9 @@ from extensions.cli.options import Report
 from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.runs.budget import Account, Cap, read, update
-from extensions.runs.budget.kept import ledger_of
-from extensions.runs.summaries.answer import COUNTS, number, short, wrapped
-from extensions.runs.summaries.ledger import summary, told
+from extensions.runs.budget.run_ledgers import ledger_of
+from extensions.runs.summaries.ledger import ledger_lines, summary
+from extensions.runs.summaries.result import COUNTS, number, short, wrapped
 
 BudgetFile = Annotated[
     Path | None,
@@ -89,6 +89,6 @@ def _show(shown: dict[str, Any]) -> None:
         table.add_row(run["name"], run["began"][:10], run["state"], *epsilons, run["run"] + shows)
     if shown["runs"]:
         console.out.print(table)
-    for sentence in told(shown):
+    for sentence in ledger_lines(shown):
         for line in wrapped(sentence):
             console.out.print(line, highlight=False, soft_wrap=True)

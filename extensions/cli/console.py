@@ -15,13 +15,13 @@ from rich.text import Text
 from extensions import printing
 from extensions.cli.options import Ending
 from extensions.errors import LostError
-from extensions.network.measures import doubts
+from extensions.layers.measures import caveats
 from extensions.privacy.accounting import WEAK_EPSILON, weakness
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import MODEL_FILE, Header, OpenedModel, whitening_of, write_opened
 from extensions.runs.report import as_json
-from extensions.runs.summaries.ahead import spent_so_far, traffic_in
-from extensions.runs.summaries.answer import answer
+from extensions.runs.summaries.forecast import spent_so_far, traffic_in
+from extensions.runs.summaries.result import result_lines
 
 EPSILON_EVERY = 2.0
 _BESIDE = len("====") + len("epsilon infinite") + len("00:00:00") + 4
@@ -208,7 +208,7 @@ def finish(report: dict[str, Any], ending: Ending, save: Path | None = None) -> 
     def tell() -> None:
         if ending.verbose:
             show(report)
-        for line in answer(report, written):
+        for line in result_lines(report, written):
             out.print(line, highlight=False, soft_wrap=True)
 
     deliver(report, write_model, lambda: write(report, path), tell=tell)
@@ -232,7 +232,7 @@ def deliver(
     with ExitStack() as stack:
         if (epsilon := report.get("epsilon") or 0.0) > WEAK_EPSILON:
             stack.callback(notice, weakness("epsilon", epsilon))
-        for doubt in doubts(report):
+        for doubt in caveats(report):
             stack.callback(notice, doubt)
         stack.callback(tell or partial(show, report))
         for each in reversed(writes):

@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from extensions.cli import console
-from extensions.errors import ArgumentError
-from extensions.options import Option, Options, Writes
-from extensions.owners.data import (
+from extensions.data.datasets import (
     Split,
     classes_in,
     is_table,
@@ -16,8 +14,10 @@ from extensions.owners.data import (
     write_parts,
     write_records,
 )
-from extensions.owners.origin import FeatureExtraction, Origin, own_records
-from extensions.owners.schema import NOTICE, draft
+from extensions.data.origin import FeatureExtraction, Origin, own_records
+from extensions.data.schema import NOTICE, draft
+from extensions.errors import ArgumentError
+from extensions.options import Option, Options, Writes
 from extensions.printing import ERR, OUT, say
 from extensions.runs.config import TrainConfig, check_parties
 

@@ -106,10 +106,10 @@ def _by_key(
 
 def _names_code(word: str, value: str) -> bool:
     """Whether an option's value names a function, which is then imported and called."""
-    from extensions.network.models.own_layers import is_own  # take a while, and help needs none
-    from extensions.owners.features import names_function
+    from extensions.data.features import names_function
+    from extensions.layers.models.custom import is_custom  # take a while, and help needs none
 
-    return (word == "features" and names_function(value)) or (word == "model" and is_own(value))
+    return (word == "features" and names_function(value)) or (word == "model" and is_custom(value))
 
 
 def _text(value: Any) -> Any:

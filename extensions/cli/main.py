@@ -59,7 +59,7 @@ def run(commands: type[Commands], name: str) -> None:
         name: by which it is called; its last word begins the line.
     """
     word = name.split()[-1]
-    with printing.lasting() as streams, _ended_in_order(), _warnings_as_notices():
+    with printing.unfailing() as streams, _ended_in_order(), _warnings_as_notices():
         status = _status_of(commands, name, word)
         for stream in streams.values():
             stream.flush()

@@ -10,28 +10,28 @@ from extensions.cli import console, data
 from extensions.cli.budget import BudgetFile
 from extensions.cli.files import options_of
 from extensions.cli.options import Ending, Rerun, check_options
+from extensions.data.datasets import classes_in, in_memory, is_table, read_party_file
+from extensions.data.origin import FeatureExtraction, Origin, own_records
 from extensions.errors import ArgumentError
 from extensions.options import Options
 from extensions.options.leaves import Typed, shows
-from extensions.owners.data import classes_in, in_memory, is_table, read_party_file
-from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.public import Public
-from extensions.runs.budget.kept import ledgers_of, spent_in
+from extensions.runs.budget.run_ledgers import ledgers_of, spent_in
 from extensions.runs.config import TrainConfig
-from extensions.runs.config.schedule import SETTLED, Asked, Schedule, config_of, found_of
+from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of, found_of
 from extensions.runs.config.train import Failure
-from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for
+from extensions.runs.hosts import Backend, Progress, find_for, remote_owners, warm_up
+from extensions.runs.local_data import check_classes
 from extensions.runs.manifest import differences
 from extensions.runs.options import Meeting, RunOptions
-from extensions.runs.outputs import foretold
-from extensions.runs.owned import check_classes
-from extensions.runs.summaries.ahead import Ahead
+from extensions.runs.outputs import expected_precision
+from extensions.runs.summaries.forecast import ForecastDisplay
 
 _OF_ALL_PARTIES = ("timeout", "players", "federation", "key", "ledgers", "transport")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seat:
+class PartyOptions:
     """One party among the others of its run.
 
     Attributes:
@@ -60,7 +60,7 @@ class Seat:
     example="pea train --data digits --epsilon 2 --delta 1e-5 --save model",
 )
 def train(
-    run: Annotated[Asked, Options("Run", without=(*SETTLED, "classes"))],
+    run: Annotated[Asked, Options("Run", without=(*DERIVED, "classes"))],
     schedule: Annotated[Schedule, Options("Run")],
     records: Annotated[Origin, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features")],
@@ -75,7 +75,7 @@ def train(
         _check_nothing_of(records, extraction, budget)
     config = config_of(run, schedule, extraction, data=records.title, seed_data=records.seed)
     engine = find_for(config, options)
-    with elsewhere(engine, options) as far:
+    with remote_owners(engine, options) as far:
         if far is not None:
             settings = found_of(config, schedule, **{**far.settings, "data": "own records"})
             resolve = settings.resolving(sum(part.records for part in far.public))
@@ -94,7 +94,7 @@ def train(
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with ExitStack() as stack:
-        stack.enter_context(at_hand(engine, settings, options))
+        stack.enter_context(warm_up(engine, settings, options))
         resolve(lambda usual: 0.0)  # what no noise can meet is told before features are taken
         if note is not None:
             console.notice(note)
@@ -137,12 +137,12 @@ def _trained(
     """
     config = resolve(lambda usual: engine.noise_failure(usual, public[0].features))
     console.notices(config, engine.notices(config))
-    console.expected(foretold(config, sum(part.held_out for part in public)))
+    console.expected(expected_precision(config, sum(part.held_out for part in public)))
     for difference in differences(typed.report.get("manifest"), config):
         console.notice(difference)
     far = options.players is not None
     with console.resume_hint(options.kept, at_players=far), console.progress(config) as show:
-        done = train(config, Ahead(config, show, console.expected))
+        done = train(config, ForecastDisplay(config, show, console.expected))
     return {**done, **options_of(typed)}
 
 
@@ -162,10 +162,10 @@ def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Pa
 
 
 def party(
-    seat: Annotated[Seat, Options("Party")],
+    seat: Annotated[PartyOptions, Options("Party")],
     run: Annotated[
         Asked,
-        Options("Run", without=(*SETTLED, "classes", "backend", "parties", "insecure_seed")),
+        Options("Run", without=(*DERIVED, "classes", "backend", "parties", "insecure_seed")),
     ],
     schedule: Annotated[Schedule, Options("Run")],
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
@@ -196,9 +196,11 @@ def party(
             own = read_party_file(records)
         check_classes(config, [own])
         console.notices(config, engine.notices(config))
-        console.expected(foretold(config, len(own.test_x) * config.parties), "as many as here: ")
+        console.expected(
+            expected_precision(config, len(own.test_x) * config.parties), "as many as here: "
+        )
         del own
         with console.resume_hint(options.kept), console.progress(assumed) as show:
-            told = Ahead(assumed, show, console.expected)
+            told = ForecastDisplay(assumed, show, console.expected)
             done = engine.train_party(config, records, seat.meeting, told, options)
     console.finish({**done, **spent_in(options.ledgers)}, ending, options.save)

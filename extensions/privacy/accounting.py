@@ -1,6 +1,6 @@
 """Privacy accounting: epsilon of a run, noise for a wanted epsilon, and the ledger of it all."""
 
-from extensions.privacy.answers import Answers, answers, take
+from extensions.privacy.accountant_cache import Answers, cached_answers, fill_cache
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
 from extensions.privacy.composition import FILTER
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
@@ -27,11 +27,11 @@ __all__ = [
     "Neighbours",
     "SubsampledGaussian",
     "allowed_overflow",
-    "answers",
+    "cached_answers",
     "calibrate_noise",
     "check_real",
     "check_target",
     "epsilon",
-    "take",
+    "fill_cache",
     "weakness",
 ]

@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from extensions.errors import ArgumentError
-from extensions.privacy.answers import answer
+from extensions.privacy.accountant_cache import cached
 from extensions.privacy.mechanisms import LESS_OVERFLOW, NEIGHBOURS, Neighbours, SubsampledGaussian
 from extensions.rules import one_of
 
@@ -138,10 +138,10 @@ def total_epsilon(
 ) -> float:
     """An upper bound on epsilon of the mechanisms beside releases that cost `offset` in all.
 
-    It is found once for equal arguments (`extensions.privacy.answers`).
+    It is found once for equal arguments (`extensions.privacy.accountant_cache`).
     """
     check_pair(accountant, neighbours)
-    return answer(
+    return cached(
         (tuple(mechanisms), delta, accountant, neighbours, offset),
         lambda: _find_epsilon(mechanisms, delta, accountant, neighbours, offset),
     )

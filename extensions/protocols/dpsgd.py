@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.layers import LayerGradient
-from extensions.network.losses import WEIGHT_BITS
+from extensions.layers.linear_layers import LayerGradient
+from extensions.layers.losses import WEIGHT_BITS
 from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
 from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise
@@ -31,7 +31,7 @@ def squared_norm_ratios(
     """Returns ||g_j||^2 / C^2 of every example, rounded up, and deltas that its factor can scale.
 
     ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + s^2), with s of
-    `extensions.network.layers.LayerGradient` where there is a bias, or of what
+    `extensions.layers.linear_layers.LayerGradient` where there is a bias, or of what
     `extensions.protocols.norms.unfolded` says of those with positions; of s^2 ||delta_j||^2 where
     the bias alone is trained. Frozen layers have no part in it.
 

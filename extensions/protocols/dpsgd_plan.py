@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 from extensions.errors import ArgumentError
-from extensions.network.guards import Guard
-from extensions.network.layers import LayerShape, Way, any_moves, guard_shifts
+from extensions.layers.guards import Guard
+from extensions.layers.linear_layers import LayerShape, NormMethod, any_moves, guard_shifts
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
 from extensions.protocols.noise import WIDENING, Noise, check_colluders, least_sigma, party_variance
@@ -261,7 +261,7 @@ class StepPlan(Noise):
         return self.private and any_moves(self.layers)
 
     @property
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[NormMethod]:
         """How each layer's squared norms are found (`LayerShape.way`)."""
         return [shape.way for shape in self.layers]
 
@@ -284,7 +284,7 @@ class StepPlan(Noise):
 
     @property
     def guard_shifts(self) -> list[int | None]:
-        """Those of the layers (`extensions.network.layers.guard_shifts`)."""
+        """Those of the layers (`extensions.layers.linear_layers.guard_shifts`)."""
         return guard_shifts(self.layers, self.frac_bits)
 
     def noise_scale(self, slack: float) -> float:

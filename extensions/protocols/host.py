@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.privacy.randomness import uniform
 from extensions.privacy.sampling import Batch as Batch
 from extensions.privacy.sampling import OwnRecords, draw_rows
@@ -94,14 +94,14 @@ class StepForecast(NamedTuple):
     trips: int = 0
 
 
-class Pace(NamedTuple):
+class Speed(NamedTuple):
     """How fast parties compute together here and now, as far as it was timed.
 
     Attributes:
         trip: seconds of a message to everybody and of what is computed for it.
         byte: seconds that each byte takes, of what a party sends and receives, likewise.
         work: how much longer this processor takes than the one on which figures were measured.
-        beside: seconds that a run takes before its first step and after its last one.
+        overhead: seconds that a run takes before its first step and after its last one.
         counted: whether what parties tell each other beside steps counts as rounds.
         averaging: rounds that the mean of iterates takes at the end.
     """
@@ -109,12 +109,12 @@ class Pace(NamedTuple):
     trip: float = 0.0
     byte: float = 0.0
     work: float = 1.0
-    beside: float = 0.0
+    overhead: float = 0.0
     counted: bool = False
     averaging: int = 0
 
 
-Tell = Callable[[StepForecast, Pace], None]
+Tell = Callable[[StepForecast, Speed], None]
 
 
 def mean(values: Sequence[int]) -> int | None:
@@ -170,11 +170,11 @@ class Host(Protocol):
         """
         return
 
-    def time(self) -> None:
-        """Finds how fast parties are, for `foretell`; nothing is shared. All call it at once."""
+    def measure_speed(self) -> None:
+        """Finds how fast parties are, for `forecast`; nothing is shared. All call it at once."""
         return
 
-    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
+    def forecast(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Has somebody told what a step will take, before any record is shared; or nobody.
 
         Args:
@@ -199,7 +199,7 @@ class Host(Protocol):
         """
         ...
 
-    def foresee(self, steps: int, outputs: int | None) -> None:
+    def prefetch(self, steps: int, outputs: int | None) -> None:
         """Takes note that so many steps follow which sample alike, and draw the same noise.
 
         A host may begin a sample while the step before it works, and draw noise while one waits.

@@ -12,11 +12,11 @@ from typing import Literal, get_args
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.activations import activate, relu
-from extensions.network.chain import Network
-from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
-from extensions.network.layers import parameter_norm
-from extensions.network.passes import Parameters, forward
+from extensions.layers.activations import activate, relu
+from extensions.layers.chain import Network
+from extensions.layers.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
+from extensions.layers.linear_layers import parameter_norm
+from extensions.layers.passes import Parameters, forward
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.protocols.host import flat, pairs
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.layers import parameter_norm
-from extensions.network.passes import Parameters
+from extensions.layers.linear_layers import parameter_norm
+from extensions.layers.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
@@ -37,7 +37,7 @@ Begun = tuple[State, Ledger] | None
 
 
 @dataclass(frozen=True)
-class Own:
+class LocalData:
     """What a program has of its owners.
 
     Attributes:
@@ -56,8 +56,8 @@ class Own:
     account: Callable[[Ledger], None]
 
 
-class Keep:
-    """Who follows a run. This one keeps nothing; others show it, or keep what it needs to go on.
+class RunCallbacks:
+    """Callbacks of a run. This class does nothing; others show progress or write checkpoints.
 
     Attributes:
         facts: everything public of the run, by name, that must be equal at all parties.
@@ -97,8 +97,8 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way from the start to the trained model, of a run whose bounds are proven.
+class Algorithm:
+    """How a run gets from its start to the trained model; its bounds are proven.
 
     Attributes:
         step: which it makes; None if it makes none.
@@ -106,11 +106,17 @@ class Way:
     """
 
     step: Step | None
-    descend: Callable[[Host, Records, State, Ledger, Keep], Parameters]
+    descend: Callable[[Host, Records, State, Ledger, RunCallbacks], Parameters]
 
 
 def train(
-    host: Host, config: Training, own: Own, records: Records, way: Way, begun: Begun, keep: Keep
+    host: Host,
+    config: Training,
+    own: LocalData,
+    records: Records,
+    algorithm: Algorithm,
+    begun: Begun,
+    callbacks: RunCallbacks,
 ) -> tuple[Parameters, Ledger]:
     """Returns shares of the trained model, and the account of what it cost the records.
 
@@ -123,7 +129,7 @@ def train(
         composes local models and joint steps.
 
     Cost:
-        That of `start`, and that of the way.
+        That of `start`, and that of the algorithm.
 
     Source:
         Ruan et al., S&P 2023, Protocol 5.
@@ -135,15 +141,17 @@ def train(
     if begun is None:
         model, ledger = start(host, config, own, records)  # 5.2
         begun = State.begin(host, config, model), ledger
-        keep(0, *begun)
+        callbacks(0, *begun)
     state, ledger = begun
-    model = way.descend(host, records, state, ledger, keep)  # 5.3, 5.4
+    model = algorithm.descend(host, records, state, ledger, callbacks)  # 5.3, 5.4
     if model[-1][1].shape[0] != config.classes:  # of two, one is the other's negative
         model = host.with_both_classes(model)
     return model, ledger
 
 
-def start(host: Host, config: Training, own: Own, records: Records) -> tuple[Parameters, Ledger]:
+def start(
+    host: Host, config: Training, own: LocalData, records: Records
+) -> tuple[Parameters, Ledger]:
     """Returns shares of the model that joint training starts from, and what that cost.
 
     Cost:
@@ -211,7 +219,7 @@ def _chosen(
 
 
 def descend(
-    step: Step, host: Host, records: Records, state: State, ledger: Ledger, keep: Keep
+    step: Step, host: Host, records: Records, state: State, ledger: Ledger, callbacks: RunCallbacks
 ) -> Parameters:
     """Returns the model after all steps of secure DPSGD; nobody sees it.
 
@@ -227,14 +235,14 @@ def descend(
     """
     config = step.config
     compiled, parts = host.compile(step.sampled(host, records)), state.parts
-    keep.begin(records)
-    steps, network = keep.steps(config), step.network
-    host.foresee(len(steps), network.widths[1] if network.is_dense else None)
+    callbacks.begin(records)
+    steps, network = callbacks.steps(config), step.network
+    host.prefetch(len(steps), network.widths[1] if network.is_dense else None)
     for number in steps:  # 3.3
         parts = compiled(parts, *step.public(number))
         state = State.of(parts, config)
         account(ledger, TRAINING, config, 1, host.noise_failure(step.plan.parameters))
-        keep(number, state, ledger)
+        callbacks(number, state, ledger)
     if TOTAL not in state:
         return state.model
 
@@ -257,7 +265,7 @@ def public_start(config: Training, features: int) -> list[Integers]:
     return [encode(part, config.frac_bits) for pair in pairs for part in pair]
 
 
-def _learnt(host: Host, own: Own, records: Records) -> list[Arrays]:
+def _learnt(host: Host, own: LocalData, records: Records) -> list[Arrays]:
     """The local models as ring integers, once all parties have one that fits; one round."""
     local, problem = [], None
     try:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, Self
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
-from extensions.network.losses import Loss
-from extensions.network.models.own_layers import named
-from extensions.network.models.start_file import kept
-from extensions.network.spec import ModelSpec, Start
+from extensions.layers.chain import Network
+from extensions.layers.losses import Loss
+from extensions.layers.models.custom import named
+from extensions.layers.models.start_file import with_digest
+from extensions.layers.spec import ModelSpec, Start
 from extensions.options import Option
 from extensions.privacy.accounting import CALIBRATIONS, Ledger, Neighbours
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
@@ -177,7 +177,7 @@ class Descent:
     adam_floor: Annotated[float, ADAM_FLOOR] = FLOOR
     average: Annotated[float, AVERAGE] = 0.0
     physical_rows: Annotated[int | None, Whole(1)] = None
-    init: Annotated[Init | None, Option(parse=kept)] = None
+    init: Annotated[Init | None, Option(parse=with_digest)] = None
     init_steps: Annotated[int | None, Whole(1)] = None
     init_lr: Annotated[float | None, RATE] = None
     init_weighting: Weighting = "records"

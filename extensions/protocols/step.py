@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import Any
 
-from extensions.network.chain import Network
-from extensions.network.losses import row_weights
-from extensions.network.passes import Parameters, forward
+from extensions.layers.chain import Network
+from extensions.layers.losses import row_weights
+from extensions.layers.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums, added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import with_largest_rate

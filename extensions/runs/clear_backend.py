@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from extensions.checks import check_left_out
+from extensions.data.datasets import read_party_file
 from extensions.errors import ArgumentError
-from extensions.owners.data import read_party_file
-from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.host import Speed, StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
-from extensions.runs.clear_host import usual
+from extensions.runs.clear_host import plaintext_speed
 from extensions.runs.clear_training import train as train_in_clear
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Progress
@@ -51,9 +51,9 @@ def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
     return StepForecast(rounds=0, bytes=0)
 
 
-def pace(seconds: float) -> Pace:
+def speed(seconds: float) -> Speed:
     """Returns how fast a step is computed here."""
-    return usual()
+    return plaintext_speed()
 
 
 def check_party(config: TrainConfig, *_: Any) -> NoReturn:

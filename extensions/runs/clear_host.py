@@ -5,20 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from extensions.network.passes import Parameters
-from extensions.protocols.host import Compute, Host, Pace, Placed, StepForecast, Tell, flat, pairs
+from extensions.layers.passes import Parameters
+from extensions.protocols.host import Compute, Host, Placed, Speed, StepForecast, Tell, flat, pairs
 from extensions.ring.clear import ClearRing, Coins
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.config.seconds import work
+from extensions.runs.config.run_time import work
 
 _BESIDE = 0.5
 """Seconds of a run beside its steps, about."""
 
 
-def usual() -> Pace:
+def plaintext_speed() -> Speed:
     """Returns how fast one process computes on plaintext."""
-    return Pace(work=work(), beside=_BESIDE)
+    return Speed(work=work(), overhead=_BESIDE)
 
 
 class ClearHost(Host):
@@ -43,9 +43,9 @@ class ClearHost(Host):
         self.noise = source
         self.ranks = range(owners)
 
-    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
+    def forecast(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Has told that nothing is sent."""
-        tell(StepForecast(0, 0), usual())
+        tell(StepForecast(0, 0), plaintext_speed())
 
     def share_rows(self, rows: Sequence[int], own: Placed) -> list[Integers]:
         """Returns all owners' rows, one's after the other's."""

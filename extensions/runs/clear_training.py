@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.runs.callbacks import Progress
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.keep import Progress
 from extensions.runs.options import RunOptions
 from extensions.runs.training import run
 

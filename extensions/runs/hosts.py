@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from extensions.errors import ArgumentError
-from extensions.protocols.host import Pace, StepForecast
+from extensions.protocols.host import Speed, StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.public import Public
@@ -72,13 +72,13 @@ def plan(backend: Backend, config: TrainConfig, step: Step, records: Records) ->
     return cast(StepForecast, foresee(config, step, records))
 
 
-def usual_pace(backend: Backend, seconds: float) -> Pace:
+def default_speed(backend: Backend, seconds: float) -> Speed:
     """Returns how fast parties of a backend are on one machine like this, by a plan's seconds.
 
     A backend that can tell offers a function `pace`, which takes the rest.
     """
-    usual = getattr(backend, "pace", None)
-    return Pace() if usual is None else cast(Pace, usual(seconds))
+    usual = getattr(backend, "speed", None)
+    return Speed() if usual is None else cast(Speed, usual(seconds))
 
 
 def find(name: str) -> Backend:
@@ -100,8 +100,8 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     return backend
 
 
-class Elsewhere(Protocol):
-    """Owners whose records are nowhere in this program's reach, and who have been asked.
+class RemoteOwners(Protocol):
+    """Owners whose records this program cannot reach, and who have been asked.
 
     The settings follow from their records.
     """
@@ -114,22 +114,24 @@ class Elsewhere(Protocol):
         ...
 
 
-def elsewhere(backend: Backend, options: RunOptions) -> AbstractContextManager[Elsewhere | None]:
-    """Returns a block with owners whose records are elsewhere; with None if they are not.
+def remote_owners(
+    backend: Backend, options: RunOptions
+) -> AbstractContextManager[RemoteOwners | None]:
+    """Context manager with the owners of remote records; None if records are local.
 
-    A backend whose owners may be elsewhere offers a function of this name, which takes options.
+    A backend that may have remote owners offers a function of this name, which takes options.
     """
-    ask = getattr(backend, "elsewhere", None)
+    ask = getattr(backend, "remote_owners", None)
     return nullcontext() if ask is None else ask(options)
 
 
-def at_hand(
+def warm_up(
     backend: Backend, config: TrainConfig, options: RunOptions
 ) -> AbstractContextManager[None]:
-    """Returns a block in which what a run needs is begun, whatever its records and its noise are.
+    """Context manager that starts what a run needs while the caller reads its records.
 
     The caller reads and calibrates meanwhile, and calls `train` in it. A backend that has something
     to begin offers a function of this name, which takes config and options.
     """
-    begin = getattr(backend, "at_hand", None)
+    begin = getattr(backend, "warm_up", None)
     return nullcontext() if begin is None else begin(config, options)

@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from extensions.network.layers import parameter_norm
-from extensions.network.passes import Parameters
+from extensions.layers.linear_layers import parameter_norm
+from extensions.layers.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.initialization import MAX_NORM
+from extensions.protocols.noisy_sums.whitening import account_for_whitening
 from extensions.protocols.optimizer import State
 from extensions.protocols.records import Records
 from extensions.protocols.settings import account
 from extensions.protocols.step import Step
-from extensions.protocols.sums.whitening import account_for_whitening
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
@@ -114,7 +114,7 @@ def descend(
     own = Records.agreed(host.exchange, records)
     begun = State.begin(host, config, parameters)
     step = Step.of(config, own)
-    return pea.descend(step, host, own, begun, Ledger(), pea.Keep(host))
+    return pea.descend(step, host, own, begun, Ledger(), pea.RunCallbacks(host))
 
 
 def account_for_start(ledger: Ledger, config: TrainConfig) -> None:

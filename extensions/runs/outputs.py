@@ -5,9 +5,9 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from extensions.network.measures import accuracy_of, half_width, quality
-from extensions.network.passes import Parameters, forward
-from extensions.network.tally import (
+from extensions.layers.measures import accuracy_of, half_width, quality
+from extensions.layers.passes import Parameters, forward
+from extensions.layers.tally import (
     cells,
     compared,
     kind_of,
@@ -20,10 +20,10 @@ from extensions.network.tally import (
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Batch, Host, SumOf, in_blocks, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
+from extensions.protocols.noisy_sums.counts import charge_counts, count_wrong
+from extensions.protocols.noisy_sums.noisy_sum import noisy_words
+from extensions.protocols.noisy_sums.whitening import TITLE as WHITENING
 from extensions.protocols.records import Records, blocks_for
-from extensions.protocols.sums.counts import charge_counts, count_wrong
-from extensions.protocols.sums.noisy_sum import noisy_words
-from extensions.protocols.sums.whitening import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Ring, Share
@@ -97,7 +97,7 @@ def noise_of(config: TrainConfig) -> float:
     return config.count_noise * wider
 
 
-def foretold(config: TrainConfig, records: int) -> str | None:
+def expected_precision(config: TrainConfig, records: int) -> str | None:
     """Returns how well a noised count will tell the area under the ROC curve; None if not."""
     if config.evaluate != "noisy" or config.judged != "all" or config.classes != 2 or not records:
         return None
@@ -132,8 +132,8 @@ class Outputs:
     def compute(self, model: Parameters) -> list[list[Integers]]:
         """Returns, for each holder, its summand of each value; nothing is opened.
 
-        It costs a forward pass, and `extensions.network.evaluation.count_misses` or
-        `extensions.network.tally.tally`, for each of the host's blocks. A public model is opened
+        It costs a forward pass, and `extensions.layers.evaluation.count_misses` or
+        `extensions.layers.tally.tally`, for each of the host's blocks. A public model is opened
         instead: owners count in the clear.
         """
         if not self._config.hidden:
@@ -241,7 +241,7 @@ class Outputs:
         """Returns what the opened counts say of the model, by name; nothing if there are none.
 
         `accuracy` is the part of the held-out records that the model gets right, in [0, 1];
-        `extensions.network.measures.quality` says the others.
+        `extensions.layers.measures.quality` says the others.
         """
         values = dict(zip(self.names, opened, strict=True))
         if _COUNTS not in values:

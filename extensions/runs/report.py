@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.measures import KEYS
+from extensions.layers.measures import KEYS
 from extensions.privacy.accounting import NEIGHBOURS, Ledger, Neighbours
 from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
 from extensions.protocols.noise import noise_without
+from extensions.protocols.noisy_sums.whitening import WHITENING, Whitening
 from extensions.protocols.settings import TRAINING
-from extensions.protocols.sums.whitening import WHITENING, Whitening
 from extensions.runs.config import TrainConfig
 
 
@@ -22,7 +22,7 @@ class Outcome:
     """What came of a run.
 
     Attributes:
-        quality: measures on held-out records by name (`extensions.network.measures`), those that
+        quality: measures on held-out records by name (`extensions.layers.measures`), those that
             are counted.
         held_out_epsilon: what a noised count costs a held-out record; None without one.
         epsilons: what was spent on the model, in all processes; None without privacy.

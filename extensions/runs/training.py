@@ -10,30 +10,37 @@ from typing import Any
 
 import numpy as np
 
+from extensions.data.datasets import Recipe, Split
 from extensions.errors import ArgumentError
-from extensions.network.models.start_file import OWES
-from extensions.network.passes import Parameters
-from extensions.owners.data import Recipe, Split
+from extensions.layers.models.start_file import OWES
+from extensions.layers.passes import Parameters
 from extensions.protocols import pea
 from extensions.protocols.agreement import Exchange, Statement, check_equal, common_name
 from extensions.protocols.host import Host, pairs
+from extensions.protocols.noisy_sums.algorithms import agree_on_algorithm
+from extensions.protocols.noisy_sums.whitening import Whitening, whitened
 from extensions.protocols.records import Records
-from extensions.protocols.sums.ways import agreed
-from extensions.protocols.sums.whitening import Whitening, whitened
 from extensions.public import Public
 from extensions.runs.budget import Reservations
-from extensions.runs.budget.planned import entries_of
+from extensions.runs.budget.planned_cost import entries_of
+from extensions.runs.callbacks import CheckpointCallback, DryRun, Progress, ProgressCallback
 from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
-from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
+from extensions.runs.local_data import local_data
 from extensions.runs.manifest import manifest_of
-from extensions.runs.model import Header, Here, SharedModel, Shelves, header_of, whitening_arrays
+from extensions.runs.model import (
+    Header,
+    LocalShareStore,
+    SharedModel,
+    ShareStore,
+    header_of,
+    whitening_arrays,
+)
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
-from extensions.runs.owned import own_of
 from extensions.runs.report import Outcome, epsilons_of, epsilons_without_noise, result
 
-Enter = Callable[[str], tuple[pea.Own, Reservations]]
+Enter = Callable[[str], tuple[pea.LocalData, Reservations]]
 """Given a run's name, returns what a program has of its owners, who have entered the run."""
 
 
@@ -52,7 +59,7 @@ def run(
     and PeaError if another continuation of the run was finished.
     """
 
-    def enter(name: str) -> tuple[pea.Own, Reservations]:
+    def enter(name: str) -> tuple[pea.LocalData, Reservations]:
         return _entered(host, config, parts, options.ledgers, name)
 
     public = [part.public for part in parts]
@@ -67,38 +74,38 @@ def run_with(
     progress: Progress,
     options: RunOptions,
     provider: str | None = None,
-    shelves: Shelves | None = None,
+    shelves: ShareStore | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run whose records are wherever their owners have them; see `run`.
 
     `enter` is called once, before anything is shared. Shares of the host's holders are kept on the
     shelves, by default here.
     """
-    keep: Following
-    shelves = shelves or Here(host.holders)
-    manifest = stated_by(host, config, parts, options)
+    callbacks: ProgressCallback
+    shelves = shelves or LocalShareStore(host.holders)
+    manifest = manifest_by(host, config, parts, options)
     if options.save is not None:
         shelves.check_free(options.save, options.checkpoints)
     if options.checkpoints is None:
-        keep = Following(host, config, manifest, progress)
+        callbacks = ProgressCallback(host, config, manifest, progress)
     else:
         sizes = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
         settings = run_settings(manifest.kept, config.steps, sizes)
         parties = shelves.checkpoints(options.checkpoints, settings)
-        keep = Keeping(host, config, manifest, progress, parties)
-    own, keep.budget = enter(keep.entry)
-    host.time()
+        callbacks = CheckpointCallback(host, config, manifest, progress, parties)
+    own, callbacks.budget = enter(callbacks.entry)
+    host.measure_speed()
     host.begin(manifest.digest)
     save = None if options.save is None else partial(shelves.save, options.save)
     try:
-        return _run(host, config, own, keep, parts[0].recipe, save, provider)
+        return _run(host, config, own, callbacks, parts[0].recipe, save, provider)
     except BaseException:
-        if not keep.kept:
-            keep.budget.free()
+        if not callbacks.kept:
+            callbacks.budget.free()
         raise
 
 
-def settled(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig:
+def resolved_settings(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig:
     """Returns the resolved settings of a run whose parties meet before they know all sizes.
 
     One round; nothing is asked if they are resolved.
@@ -109,7 +116,7 @@ def settled(exchange: Exchange, config: TrainConfig, own: Public) -> TrainConfig
     return config.resolved(records=sum(int(size) for (size,) in sizes))
 
 
-def stated_by(
+def manifest_by(
     host: Host, config: TrainConfig, parts: Sequence[Public], options: RunOptions
 ) -> Statement:
     """Returns the manifest of a run, as the parties of this program state it.
@@ -136,17 +143,17 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
 
     What does not fit, or an owner's cap, is an ArgumentError in every party.
     """
-    manifest = stated_by(host, config, [part.public for part in parts], options)
+    manifest = manifest_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    agreed(host, config, own, manifest)
+    agree_on_algorithm(host, config, own, manifest)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
-    manifest = stated_by(host, config, [part.public for part in parts], RunOptions())
-    own = own_of(host, config, parts, steps)
-    _run(host, config, own, Rehearsing(host, config, manifest, steps), parts[0].recipe)
+    manifest = manifest_by(host, config, [part.public for part in parts], RunOptions())
+    own = local_data(host, config, parts, steps)
+    _run(host, config, own, DryRun(host, config, manifest, steps), parts[0].recipe)
 
 
 def _entered(
@@ -155,9 +162,9 @@ def _entered(
     parts: Sequence[Split],
     ledgers: Sequence[Path | None],
     name: str,
-) -> tuple[pea.Own, Reservations]:
+) -> tuple[pea.LocalData, Reservations]:
     """What a program has of its owners, and the run in their ledgers, if it has a name."""
-    own = own_of(host, config, parts)
+    own = local_data(host, config, parts)
     if own.problem is not None or not name:
         return own, Reservations()
     public = [part.public for part in parts]
@@ -172,25 +179,25 @@ def _entered(
 def _run(
     host: Host,
     config: TrainConfig,
-    own: pea.Own,
-    keep: Following,
+    own: pea.LocalData,
+    callbacks: ProgressCallback,
     recipe: Recipe,
     save: Callable[[Sequence[SharedModel]], None] | None = None,
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    records, way = agreed(host, config, own, keep.manifest)
-    begun = keep.resume()
-    keep.foretell(records, sum(map(len, own.held_out)), way.step)
-    own, records, whitening = whitened(host, config, own, records, keep)
-    model, ledger = pea.train(host, config, own, records, way, begun, keep)
+    records, algorithm = agree_on_algorithm(host, config, own, callbacks.manifest)
+    begun = callbacks.resume()
+    callbacks.forecast(records, sum(map(len, own.held_out)), algorithm.step)
+    own, records, whitening = whitened(host, config, own, records, callbacks)
+    model, ledger = pea.train(host, config, own, records, algorithm, begun, callbacks)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
-    traffic, padding = keep.traffic()
+    traffic, padding = callbacks.traffic()
     held_out = Records.agreed(host.exchange, own.held_out)
     outputs = Outputs(host, config, held_out)
     held_out_epsilon = outputs.epsilon
-    words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)
+    words = callbacks.release(outputs.names, lambda: outputs.compute(model), model, ledger)
     opened = host.open(words) if outputs.names else []
     parameters = outputs.parameters(opened)
     name = common_name(host.exchange, len(host.ranks)) if not parameters else []
@@ -205,20 +212,20 @@ def _run(
             padding=padding,
             seconds=time.perf_counter() - started,
             opened=outputs.titles,
-            resumed_from=keep.resumed,
+            resumed_from=callbacks.resumed,
             provider=provider,
-            manifest=keep.manifest.kept,
-            records=keep.sizes,
+            manifest=callbacks.manifest.kept,
+            records=callbacks.sizes,
             held_out=held_out.sizes,
             whitening=whitening,
         ),
     )
     header = header_of(config, report, recipe, held_out.features, whitening)
     if save is not None and not parameters:
-        save(shares_of(host, model, name, header, keep, whitening))
+        save(shares_of(host, model, name, header, callbacks, whitening))
     chosen = {OWES: np.array(True)} if header.chosen_by_counts else {}
     found = {**parameters, **whitening_arrays(whitening), **chosen} if parameters else {}
-    keep.complete(report, found)
+    callbacks.complete(report, found)
     if not parameters:
         return {**report, "parameters": None, "header": None, "whitening": None}
     return {
@@ -234,21 +241,21 @@ def shares_of(
     model: Parameters,
     name: Sequence[int],
     header: Header,
-    keep: Following,
+    callbacks: ProgressCallback,
     whitening: Whitening | None = None,
 ) -> list[SharedModel]:
     """Returns the shares of this program's holders, as they are saved.
 
     The name is that of this save, `extensions.protocols.agreement.common_name`.
     """
-    held = zip(host.holders, host.summands(model), keep.released, strict=True)
+    held = zip(host.holders, host.summands(model), callbacks.released, strict=True)
     return [
         SharedModel(
             header=header,
             save=tuple(name),
             rank=rank,
             parts=own,
-            entry=f"{keep.entry}-{rank}",
+            entry=f"{callbacks.entry}-{rank}",
             run=run,
             release=release,
             whitening=whitening,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from extensions.checks import check_address
 from extensions.transport.federation import Federation, Member
-from extensions.transport.hello import (
+from extensions.transport.handshake_messages import (
     CLAIM_BYTES,
     NO_RUN,
     PREAMBLE_BYTES,
@@ -26,9 +26,18 @@ from extensions.transport.hello import (
     transcript,
 )
 from extensions.transport.identity import Identity, fingerprint_of
-from extensions.transport.wire import RefusedError, Wire
+from extensions.transport.wire import RejectedError, Wire
 
-__all__ = ["ATTEMPT", "Admitted", "Local", "RefusedError", "Terms", "again", "answer", "dial"]
+__all__ = [
+    "ATTEMPT",
+    "Admitted",
+    "Local",
+    "RejectedError",
+    "Terms",
+    "accept",
+    "again",
+    "connect_to",
+]
 
 ATTEMPT = 10.0
 """Seconds that one handshake may take."""
@@ -105,7 +114,7 @@ class Terms:
     objection: str = ""
 
 
-def dial(
+def connect_to(
     local: Local,
     member: Member,
     purpose: str,
@@ -129,7 +138,7 @@ def dial(
         Five one-way latencies, with TCP's.
 
     Raises:
-        RefusedError: either end refused the other.
+        RejectedError: either end refused the other.
         TimeoutError: nobody answered, or broke off; it says what was met last.
         ConnectionRefusedError: nobody listens there any more.
     """
@@ -142,7 +151,7 @@ def dial(
             with Wire(connection, f"{member.name} at {member.address}", left) as wire:
                 if connection.getsockname() == connection.getpeername():
                     raise _met_itself(connection)
-                return _dial_on(wire, local, member, purpose, run)
+                return _connect_on(wire, local, member, purpose, run)
         except (OSError, MalformedError) as error:
             if anew and isinstance(error, ConnectionRefusedError):
                 text = f"nobody listens at {member.address} any more"
@@ -157,10 +166,12 @@ def again(
     local: Local, member: Member, purpose: str, run: bytes = NO_RUN
 ) -> Callable[[float], ssl.SSLSocket]:
     """Returns how a member is called again whose connection broke, within so many seconds."""
-    return lambda seconds: dial(local, member, purpose, run, seconds=seconds, anew=True).connection
+    return lambda seconds: (
+        connect_to(local, member, purpose, run, seconds=seconds, anew=True).connection
+    )
 
 
-def answer(
+def accept(
     local: Local,
     connection: socket.socket,
     terms_of: Callable[[Member, Claim, float], Terms],
@@ -178,7 +189,7 @@ def answer(
         At most one handshake of TLS, and a hundred kilobytes of memory.
 
     Raises:
-        RefusedError: either end refused the other.
+        RejectedError: either end refused the other.
         MalformedError: what came is no handshake.
         OSError: the connection broke, or took too long.
     """
@@ -204,7 +215,7 @@ def answer(
         return Admitted(member, claim.purpose, claim.run, wire.keep())
 
 
-def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes) -> Admitted:
+def _connect_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes) -> Admitted:
     own = Preamble.of(local.federation, local.identity.certificate, member.fingerprint)
     wire.write(own.pack())
     fixed = wire.read(PREAMBLE_BYTES)

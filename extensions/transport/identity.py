@@ -54,7 +54,7 @@ class Identity:
     @property
     def name(self) -> str:
         """The name that the certificate states."""
-        return Stated.by(self.certificate).name
+        return CertificateFacts.by(self.certificate).name
 
     @classmethod
     def read(cls, path: Path) -> Identity:
@@ -69,7 +69,7 @@ class Identity:
             mode = stat.S_IMODE(path.stat().st_mode)
             load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path)
             found = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
-            Stated.by(found)
+            CertificateFacts.by(found)
         except (OSError, ValueError) as error:
             allowed = "a file of `pea keys`"
             raise ArgumentError("key", str(path), allowed, str(error), code="file") from error
@@ -80,7 +80,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Stated:
+class CertificateFacts:
     """What a certificate says of itself.
 
     Attributes:
@@ -94,7 +94,7 @@ class Stated:
     ends: datetime.datetime
 
     @classmethod
-    def by(cls, certificate: bytes) -> Stated:
+    def by(cls, certificate: bytes) -> CertificateFacts:
         """Returns what a certificate, DER, says.
 
         Raises:
@@ -189,7 +189,7 @@ def renew(rotate: Path, path: Path, days: float = DAYS) -> tuple[Identity, Path]
     except ArgumentError as error:
         raise error.of("rotate") from error
     key = serialization.load_pem_private_key(rotate.read_bytes(), None)
-    untimely = Stated.by(own.certificate).untimely()
+    untimely = CertificateFacts.by(own.certificate).untimely()
     if untimely or not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ArgumentError("rotate", str(rotate), "a key of `pea keys` valid now", untimely)
     if (statement := path.with_suffix(".rotation.toml")).exists():
@@ -225,7 +225,7 @@ def rotation(rotate: Path, known: Mapping[str, str]) -> tuple[str, str]:
         if known.get(said["old"]) != said["name"] or fingerprint_of(found) != said["old"]:
             raise ValueError(f"{said['name']} {said['old']} is not in the federation now.")
         key = x509.load_der_x509_certificate(found).public_key()
-        untimely = Stated.by(found).untimely()
+        untimely = CertificateFacts.by(found).untimely()
         if untimely or not isinstance(key, ec.EllipticCurvePublicKey):
             raise ValueError(f"The old certificate {untimely or 'has another kind of key'}.")
         signed, signature = text.rpartition(b"signature")[0], bytes.fromhex(said["signature"])

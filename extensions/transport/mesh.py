@@ -13,8 +13,8 @@ import ssl
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from extensions.errors import ArgumentError
-from extensions.transport.end import LARGEST, End, OutOfTurnError, Transfer
-from extensions.transport.returning import Returning
+from extensions.transport.endpoint import LARGEST, Endpoint, OutOfTurnError, Transfer
+from extensions.transport.reconnecting import Reconnector
 
 _LOOK = 200
 """Milliseconds between two looks for a host whose connection broke."""
@@ -50,30 +50,32 @@ class Mesh:
     Args:
         rank: of this host.
         connections: by rank, which do not block.
-        returning: how connections that break are replaced; None: whose connection breaks is lost.
+        reconnector: how connections that break are replaced; None: whose connection breaks is lost.
 
     Attributes:
         rounds: messages that were waited for, those that were waited for together counted once.
 
     Guarantees:
         no memory is taken for what was not asked for. What was sent is kept until it is
-        acknowledged, `extensions.transport.end.KEPT` bytes a host at most, where connections are
-        replaced, and nowhere else. Every message is received once, in its place.
+        acknowledged, `extensions.transport.endpoint.KEPT` bytes a host at most, where connections
+        are replaced, and nowhere else. Every message is received once, in its place.
     """
 
     def __init__(
         self,
         rank: int,
         connections: Mapping[int, ssl.SSLSocket],
-        returning: Returning | None = None,
+        reconnector: Reconnector | None = None,
     ) -> None:
         self.rank = rank
         self.rounds = 0
-        self._returning = returning
-        self._ends = {other: End(other, one, returning) for other, one in connections.items()}
-        if returning is not None:
+        self._reconnector = reconnector
+        self._ends = {
+            other: Endpoint(other, one, reconnector) for other, one in connections.items()
+        }
+        if reconnector is not None:
             for other, one in connections.items():
-                returning.watch(other, one)
+                reconnector.watch(other, one)
 
     @property
     def others(self) -> list[int]:
@@ -193,9 +195,9 @@ class Mesh:
 
     def _resume(self) -> bool:
         """Goes on over connections that were dialled again; returns whether there were any."""
-        if self._returning is None or not self._returning.arrived:
+        if self._reconnector is None or not self._reconnector.arrived:
             return False
-        for rank, connection in self._returning.take().items():
+        for rank, connection in self._reconnector.take().items():
             if rank in self._ends:
                 self._ends[rank].resume(connection)
             else:
@@ -205,22 +207,22 @@ class Mesh:
     def sleeper(self) -> Callable[[], None]:
         """Returns what waits, as things are now, until it is worth while to go on."""
         poll, patience = select.poll(), None
-        ends: dict[int, End] = {}
+        ends: dict[int, Endpoint] = {}
         for end in self._ends.values():
             if end.connection is None:
                 patience = _LOOK
             elif end.wants:
                 ends[end.connection.fileno()] = end
                 poll.register(end.connection, end.wants)
-        if self._returning is not None:
-            poll.register(self._returning, select.POLLIN)
+        if self._reconnector is not None:
+            poll.register(self._reconnector, select.POLLIN)
 
         def sleep() -> None:
             for descriptor, event in poll.poll(patience):
                 if descriptor in ends:
                     ends[descriptor].may_read |= event != select.POLLOUT
-                elif self._returning is not None:
-                    self._returning.quiet()
+                elif self._reconnector is not None:
+                    self._reconnector.quiet()
 
         return sleep
 
@@ -254,29 +256,29 @@ class Mesh:
 
     def drop(self, rank: int) -> None:
         """The connection with this host is closed, and no other one takes its place."""
-        if self._returning is not None:
-            self._returning.forget(rank)
+        if self._reconnector is not None:
+            self._reconnector.forget(rank)
         self._ends.pop(rank).close()
 
     def wake(self) -> None:
         """What `sleeper` returned waits no longer, in whatever thread."""
-        if self._returning is not None:
-            self._returning.wake()
+        if self._reconnector is not None:
+            self._reconnector.wake()
 
     def on_break(self, call: Callable[[], None]) -> None:
         """What is called whenever a connection breaks that may be replaced; it must not wait."""
-        if self._returning is not None:
-            self._returning.on_break = call
+        if self._reconnector is not None:
+            self._reconnector.on_break = call
 
-    def stop_returning(self) -> None:
+    def stop_reconnecting(self) -> None:
         """No connection is replaced any more: who waits for one is told that a host is lost."""
-        if self._returning is not None:
-            self._returning.stop()
+        if self._reconnector is not None:
+            self._reconnector.stop()
 
     def close(self) -> None:
         """All connections are closed."""
-        if self._returning is not None:
-            self._returning.close()
+        if self._reconnector is not None:
+            self._reconnector.close()
         for end in self._ends.values():
             end.close()
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Self, TypeVar
 
 from extensions.errors import PeaError
-from extensions.transport.hello import LARGEST_VERDICT, MalformedError, shown
+from extensions.transport.handshake_messages import LARGEST_VERDICT, MalformedError, shown
 from extensions.transport.identity import Identity, load_key
 from extensions.transport.stream import attempt, prepare
 
@@ -25,11 +25,11 @@ BUSY = "not now: "
 _Result = TypeVar("_Result")
 
 
-class RefusedError(PeaError):
+class RejectedError(PeaError):
     """One end of a connection refused the other; says which, what it expected and what came."""
 
 
-class BusyError(RefusedError):
+class BusyError(RejectedError):
     """The other end serves somebody else now, and may serve this one later."""
 
 
@@ -94,7 +94,7 @@ class Wire:
         with suppress(OSError):
             self.write(_SIZE.pack(len(verdict)) + verdict)
         self._linger()
-        raise RefusedError(f"{self.who} was refused: {objection}.")
+        raise RejectedError(f"{self.who} was refused: {objection}.")
 
     def hear_verdict(self) -> None:
         """Returns if the other end has no objection."""
@@ -103,7 +103,7 @@ class Wire:
             raise MalformedError(f"announced an objection of {size} bytes")
         if size:
             objection = shown(self.read(size))
-            kind = BusyError if objection.startswith(BUSY) else RefusedError
+            kind = BusyError if objection.startswith(BUSY) else RejectedError
             raise kind(f"{self.who} refused this host and says: {objection}.")
 
     def secure(self, identity: Identity, certificate: bytes, *, dialled: bool) -> None:
@@ -119,7 +119,7 @@ class Wire:
         self._step(wrapped.do_handshake, select.POLLIN)
         proved = wrapped.getpeercert(binary_form=True)
         if proved != certificate:
-            raise RefusedError(f"{self.who} was refused: it proved another certificate's key.")
+            raise RejectedError(f"{self.who} was refused: it proved another certificate's key.")
 
     def _linger(self) -> None:
         """The other end may read what was said last: a reset would take it away."""
@@ -140,7 +140,7 @@ class Wire:
             self._linger()
             why = getattr(error, "verify_message", "") or error.reason or error
             text = "TLS expected proof of the key of one certificate at each end, came"
-            raise RefusedError(f"{self.who}: {text}: {why}.") from error
+            raise RejectedError(f"{self.who}: {text}: {why}.") from error
 
 
 class _Wrapped(ssl.SSLSocket):

@@ -5,10 +5,10 @@ All are messages in and messages out (`Round`), for any authenticated link. `own
 what Pencil's two owners compute besides. The rest of `extensions` imports nothing of this package.
 """
 
-from extensions.two_party.pairwise import online, owned
+from extensions.two_party.pairwise import online, products
 from extensions.two_party.pairwise.costs import cost_of
 from extensions.two_party.pairwise.peers import Peers, meet
 from extensions.two_party.pairwise.rounds import Making, Round, together
 from extensions.two_party.pairwise.tuples import made
 
-__all__ = ["Making", "Peers", "Round", "cost_of", "made", "meet", "online", "owned", "together"]
+__all__ = ["Making", "Peers", "Round", "cost_of", "made", "meet", "online", "products", "together"]

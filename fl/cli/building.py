@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from extensions.cli import console
+from extensions.data.datasets import Columns
+from extensions.data.origin import Origin, class_names_of
 from extensions.errors import ArgumentError
-from extensions.owners.data import Columns
-from extensions.owners.origin import Origin, class_names_of
 from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole
 from fl.cli.drop_outs import RandomDropOuts
 from fl.cli.mechanisms import check_rounds, delta_of, mechanism_of

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from extensions.data.datasets import classes_in
+from extensions.data.origin import Origin
 from extensions.errors import ArgumentError
-from extensions.owners.data import classes_in
-from extensions.owners.origin import Origin
 from fl.cli.choices import as_options
 from fl.training import models
 from fl.training.records import partition, tokens

@@ -7,8 +7,8 @@ from torch import nn
 
 from extensions import durable
 from extensions.cli import console
+from extensions.data.datasets import write_private
 from extensions.errors import ArgumentError
-from extensions.owners.data import write_private
 from fl.cli.building import run_of, settings_of
 from fl.cli.choices import as_options
 from fl.cli.mechanisms import delta_of, protects

@@ -14,7 +14,7 @@ from benchmarks.accuracy.local_models import TOLERANCE, averaged, minimiser, sen
 from benchmarks.accuracy.records import Material, dealt, folder_of, without_test
 from benchmarks.accuracy.runs import train
 from benchmarks.accuracy.settings import PLAIN
-from extensions.owners.data import load
+from extensions.data.datasets import load
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from tests.helpers.refused import refused

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from benchmarks.audit.bound import audit, guess, least_epsilon, p_value
 from benchmarks.audit.command import WHOLE, attack, planted_config
 from benchmarks.audit.victims import FAULTS, NO_FAULT, natural, planted, released
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
 from extensions.runs.config import TrainConfig
 from tests.helpers.refused import refused
 

@@ -9,7 +9,7 @@ from benchmarks import tables
 from benchmarks.__main__ import Benchmarks
 from benchmarks.defaults import constant
 from benchmarks.defaults.subjects import TABLES, imbalanced, subject
-from extensions.owners.schema import encode_table, read_schema
+from extensions.data.schema import encode_table, read_schema
 
 
 @pytest.fixture

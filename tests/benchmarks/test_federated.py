@@ -29,12 +29,12 @@ from benchmarks.federated.accuracy.table import LOGGED, TARGETS
 from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.schemes import SCHEMES, Scheme, machines_of
-from extensions.owners.data.mnist import MNIST_FILES
+from extensions.data.datasets.mnist import MNIST_FILES
 from fl.protocols import SERVER, Round
 from fl.round.latency import star_seconds
 from fl.simulation import InProcessTransport, Link, Network
 from tests.benchmarks.formulas import Formulas
-from tests.extensions.owners.test_data_files import idx
+from tests.extensions.data.test_data_files import idx
 from tests.helpers.refused import refused
 
 FALSE_ALARM = 1e-8

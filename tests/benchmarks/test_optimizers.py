@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.steps.losses import COMPARED, accuracy_rows, inner
 from benchmarks.steps.optimizers import EVERY, accuracy, chosen, curve
-from extensions.owners.data import load
+from extensions.data.datasets import load
 from extensions.privacy.sampling import check_records
 from extensions.ring.fixed_point import encode
 from extensions.runs.config import TrainConfig

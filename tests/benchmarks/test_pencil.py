@@ -12,7 +12,7 @@ from benchmarks.pencil.command import FRAC_BITS, RING_BITS, row_of
 from benchmarks.pencil.reused_masks import recovered, seen
 from benchmarks.pencil.training import Case
 from benchmarks.pencil.training import row_of as row_of_step
-from extensions.owners.origin import FeatureExtraction, Origin
+from extensions.data.origin import FeatureExtraction, Origin
 from tests.helpers.refused import refused
 
 

@@ -17,14 +17,14 @@ from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_step import SHAPES, inputs
 from benchmarks.steps.step import CLASSES, GHOST, KINDS, MATERIALISED, MODELS, PLAIN, spec_of
-from extensions.network.passes import forward
+from extensions.layers.passes import forward
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from tests.benchmarks.test_steps import linux
-from tests.extensions.network.test_stages import networks
+from tests.extensions.layers.test_stages import networks
 from tests.helpers.trajectories import rows_of
 
 F, ROWS = 16, 6

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.activations import relu, sigmoid
-from extensions.network.layers import LayerGradient
-from extensions.network.spec import ModelSpec
+from extensions.layers.activations import relu, sigmoid
+from extensions.layers.linear_layers import LayerGradient
+from extensions.layers.spec import ModelSpec
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode, encode

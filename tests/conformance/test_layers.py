@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from extensions.network.activations import PiecewiseLinear, hard_sigmoid, relu, sigmoid
+from extensions.layers.activations import PiecewiseLinear, hard_sigmoid, relu, sigmoid
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, encode
 from tests.conformance.arenas.arena import Arena
 from tests.conformance.arenas.recipes import RECIPES
-from tests.extensions.network.test_activations import around, exact
+from tests.extensions.layers.test_activations import around, exact
 from tests.helpers.strategies import PRESETS
 
 presets = pytest.mark.parametrize("frac_bits", PRESETS)

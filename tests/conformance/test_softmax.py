@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from extensions.network.activations import sigmoid
-from extensions.network.softmax import exponential, reciprocal
+from extensions.layers.activations import sigmoid
+from extensions.layers.softmax import exponential, reciprocal
 from extensions.ring.fixed_point import decode, encode
 from tests.conformance.arenas.arena import ABY3Arena, Arena, CrypTenArena
 from tests.conformance.budgets.comparison import compared
 from tests.conformance.budgets.test_budgets import TRUNCATE, Cost, zeros
 from tests.conformance.budgets.test_budgets_aby3 import CONVERT, TRUNCATE_PRODUCT, selection
 from tests.conformance.budgets.test_budgets_aby3 import TRUNCATE as ABY3_TRUNCATE
-from tests.extensions.network.test_activations import exact
-from tests.extensions.network.test_softmax import logits_of
+from tests.extensions.layers.test_activations import exact
+from tests.extensions.layers.test_softmax import logits_of
 from tests.helpers.reference_softmax import softmax_interval
 from tests.helpers.strategies import PRESETS
 

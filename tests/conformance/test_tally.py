@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extensions.network.layers import LayerShape
-from extensions.network.tally import (
+from extensions.layers.linear_layers import LayerShape
+from extensions.layers.tally import (
     BINS,
     BITS,
     EDGES,

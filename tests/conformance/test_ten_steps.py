@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from extensions.network.activations import sigmoid
-from extensions.network.layers import LayerShape
+from extensions.layers.activations import sigmoid
+from extensions.layers.linear_layers import LayerShape
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords, draw_rows
 from extensions.protocols.dpsgd_plan import StepPlan

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from extensions.network.activations import relu, tanh
-from extensions.network.chain import Network
-from extensions.network.sketch import Sketch
-from extensions.network.stages.grid import Grid, Window
+from extensions.layers.activations import relu, tanh
+from extensions.layers.builder import NetworkBuilder
+from extensions.layers.chain import Network
+from extensions.layers.stages.grid import Grid, Window
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
@@ -31,7 +31,9 @@ def test_windows_and_their_products_are_exact(arena: Arena):
 
 
 def network() -> Network:
-    sketch = Sketch(GRID).convolution(4, 3, padding=1, groups=2).activation(tanh()).average(2)
+    sketch = (
+        NetworkBuilder(GRID).convolution(4, 3, padding=1, groups=2).activation(tanh()).average(2)
+    )
     sketch.convolution(6, 2, stride=1).activation(relu()).largest((2, 1))
     sketch.linear(4).activation(tanh()).linear(3)
     return Network(stages=tuple(sketch.stages), loss="softmax", guarded=True)

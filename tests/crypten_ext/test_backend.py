@@ -11,11 +11,11 @@ import pytest
 
 from crypten_ext.processes.launch import Parties
 from crypten_ext.run import backend
-from extensions.owners.data import Split, write_records
+from extensions.data.datasets import Split, write_records
 from extensions.privacy import composition
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.settings import TRAINING, account
-from extensions.runs.budget.planned import foreseen
+from extensions.runs.budget.planned_cost import accountant_answers
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_local_training
 from extensions.runs.options import RunOptions
@@ -68,7 +68,7 @@ def test_a_launcher_without_its_host_says_what_to_install(package: str) -> None:
         f"finding.find_spec = lambda name, *of: None if name == {package!r} else find(name, *of)\n"
         "config = TrainConfig(noise_multiplier=1.0, delta=1e-5)\n"
         "try:\n"
-        "    with hosts.at_hand(hosts.find('crypten'), config, RunOptions()): pass\n"
+        "    with hosts.warm_up(hosts.find('crypten'), config, RunOptions()): pass\n"
         "except MissingExtraError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -96,7 +96,7 @@ def test_parties_import_the_accountant_if_they_ask_more_than_is_foreseen(
 
     monkeypatch.setattr(backend, "template_of", template)
     config = TrainConfig(noise_multiplier=1.0, delta=1e-5, evaluate=evaluate)
-    with backend.at_hand(config, options):
+    with backend.warm_up(config, options):
         assert ("dp_accounting" in asked[0]) is needed
 
 
@@ -134,7 +134,7 @@ def test_parties_are_told_what_the_launcher_found(
         "tests.helpers.party_tasks.backend:train_without_accountant",
         per_party=[{"records": write_records(part, tmp_path / f"{rank}.npz")} for rank in range(3)],
         config=config.to_dict(),
-        answers=foreseen(config),
+        answers=accountant_answers(config),
         material=None,
         save=None,
         checkpoints=None,
@@ -164,7 +164,7 @@ def test_an_epsilon_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "_find_epsilon", counted)
     config = config_of(seed=2)
     assert len(asked) == 1
-    answers = foreseen(config)
+    answers = accountant_answers(config)
     assert len(asked) == 4  # of all steps, of replaced records, without the noise of two parties
-    assert foreseen(config) == answers
+    assert accountant_answers(config) == answers
     assert len(asked) == 4

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from extensions.network.activations import relu, sigmoid, tanh
+from extensions.layers.activations import relu, sigmoid, tanh
 from tests.conftest import Pools
 from tests.helpers.party_tasks.images import FROZEN, plaintext
 from tests.helpers.reference_dpsgd import piecewise

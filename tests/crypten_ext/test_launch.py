@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from crypten_ext.here import ADDRESS
+from crypten_ext.local_dealer import ADDRESS
 from crypten_ext.processes import launch, liveness
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.interruption import SIGNAL
@@ -24,9 +24,9 @@ from crypten_ext.transport.meeting import meeting_place
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.budget.file import update
 from extensions.runs.processes import LOST_STATUS, Failure, Process
-from extensions.runs.processes.seats import federation_of
+from extensions.runs.processes.credentials import federation_of
 from extensions.transport import Local
-from extensions.transport.board import Board, BoardLostError
+from extensions.transport.key_value_store import KeyValueStore, StoreLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
 from tests.helpers.federations import at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
@@ -482,7 +482,7 @@ def test_a_killed_party_is_named_by_two_exchanges_of_statuses_without_any_silenc
     By the clock nothing would happen for an hour.
     """
     monkeypatch.setattr(liveness.atexit, "register", lambda _: None)
-    board, watches = Board(), {}
+    board, watches = KeyValueStore(), {}
     for rank in (0, 2):
         watches[rank] = Watch(
             board, has_host=True, rank=rank, world_size=3, interval=3600.0, silence=36000.0
@@ -523,7 +523,7 @@ def test_a_party_that_waits_for_a_lock_of_a_lost_one_is_interrupted_and_names_it
     monkeypatch.setattr(liveness.os, "_exit", lambda _: os.close(held))  # it would be the end
     before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(SIGNAL)
     watch = Watch(
-        Board(), has_host=True, rank=1, world_size=2, interval=0.05, silence=0.5, cuts=True
+        KeyValueStore(), has_host=True, rank=1, world_size=2, interval=0.05, silence=0.5, cuts=True
     )
     try:
         with pytest.raises(PartyLostError, match="^party 0 stopped answering for 0.5 s$"), watch:
@@ -544,7 +544,7 @@ def test_the_board_of_a_party_that_has_ended_is_given_up_at_once(tmp_path: Path)
         with meeting_place(first, PATIENCE):
             board = until_over.enter_context(meeting_place(second, PATIENCE, PATIENCE)).board
             assert board.get("name") == b""
-        with pytest.raises(BoardLostError, match="nobody listens at .* any more"):
+        with pytest.raises(StoreLostError, match="nobody listens at .* any more"):
             board.get("name")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
-from extensions.network.losses import residual_norm
+from extensions.layers.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
+from extensions.layers.losses import residual_norm
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY

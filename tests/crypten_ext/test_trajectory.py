@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.owners.data import write_parts
+from extensions.data.datasets import write_parts
 from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
 from tests.helpers.bars import bars

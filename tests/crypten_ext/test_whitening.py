@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from extensions.privacy.accounting import Ledger, epsilon
-from extensions.protocols.sums.gram import gram, pack, unit_rows
-from extensions.protocols.sums.whitening import TITLE, WHITENING, Whitening, ridge_of
+from extensions.protocols.noisy_sums.second_moment import pack, second_moment, unit_rows
+from extensions.protocols.noisy_sums.whitening import TITLE, WHITENING, Whitening, ridge_of
 from tests.conftest import Pools
 from tests.helpers.owned_rows import owned_rows
 from tests.helpers.wire import on_wire
@@ -24,7 +24,7 @@ def test_every_party_gets_the_sum_over_all_rows_in_one_opening(pools):
     rows = owned_rows(COLUMNS)
     parties = pools.run(3, TASK, rows=rows, sigma=0.0)
     whole = unit_rows(np.array([row for own in rows for row in own]), 2.0**20)
-    expected = [part.tolist() for part in pack(gram(whole))]
+    expected = [part.tolist() for part in pack(second_moment(whole))]
     words = 8 * COLUMNS * (COLUMNS + 1) // 2
     for found, traffic in parties:
         assert found == expected
@@ -52,7 +52,9 @@ def test_a_script_whitens_by_what_all_parties_open_and_its_ledger_has_it(pools, 
     ridge = ridge_of(3.0, parties=parties, total=6, columns=4)
     for party, x in zip(found, own, strict=True):
         assert party["refused"] == ("", "")
-        assert party["parts"] == found[0]["parts"] != [p.tolist() for p in pack(gram(whole))]
+        assert (
+            party["parts"] == found[0]["parts"] != [p.tolist() for p in pack(second_moment(whole))]
+        )
         assert party["rounds"] == 3
         assert party["ridge"] == ridge
         whitening = Whitening(parts=[*map(np.array, party["parts"])], ridge=ridge)

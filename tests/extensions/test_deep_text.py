@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from extensions.data.schema import read_schema
 from extensions.errors import ArgumentError
-from extensions.owners.schema import read_schema
 from extensions.privacy.accounting import Ledger
 from extensions.runs.budget import Account
 from extensions.transport import Federation

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.data.datasets import read_party_file
+from extensions.data.datasets.cifar10 import _read_labels
+from extensions.data.datasets.files import read_classes
+from extensions.data.datasets.sources import read_unlabelled
 from extensions.errors import ArgumentError
-from extensions.network.models.start_file import kept
+from extensions.layers.models.start_file import with_digest
 from extensions.npz import MOST_BYTES, read_npz
-from extensions.owners.data import read_party_file
-from extensions.owners.data.cifar10 import _read_labels
-from extensions.owners.data.files import read_classes
-from extensions.owners.data.sources import read_unlabelled
 from extensions.runs.model import read_opened, read_shares
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 
@@ -96,7 +96,7 @@ READERS = {
     "labels of strips": (lambda path: _read_labels(path, "y_test"), "y_test"),
     "model": (read_opened, "weight_0"),
     "shares": (read_shares, "weight_0"),
-    "start": (lambda path: kept(str(path)), "weight_0"),
+    "start": (lambda path: with_digest(str(path)), "weight_0"),
     "features": (read_party_file, "train_x"),
     "new records": (lambda path: read_unlabelled(path, columns=(), text=None, schema=None), "x"),
 }

@@ -52,7 +52,7 @@ def test_a_stream_with_its_own_replacement_keeps_it():
 def test_commands_print_through_it_and_not_past_it(encoding, monkeypatch):
     behind = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(behind, encoding=encoding))
-    with printing.lasting():
+    with printing.unfailing():
         printing.say("ж")
     assert behind.getvalue() == "ж\n".encode(encoding, "replace")
 
@@ -119,7 +119,7 @@ def test_a_bar_outlasts_its_console(terminal, monkeypatch):
 
 def test_the_streams_of_before_are_there_afterwards():
     before = sys.stdout, sys.stderr
-    with printing.lasting() as streams:
+    with printing.unfailing() as streams:
         assert {sys.stdout, sys.stderr} == {*streams.values()}
     assert (sys.stdout, sys.stderr) == before
 

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from extensions.network.models.start_file import kept
-from extensions.protocols.sums import statistics
-from extensions.protocols.sums.whitening import Whitening
+from extensions.layers.models.start_file import with_digest
+from extensions.protocols.noisy_sums import statistics
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.runs import clear_training
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
@@ -63,7 +63,7 @@ def observe(name: str, floats: Mapping[str, Any], folder: Path) -> dict[str, Any
         patch.setenv("XDG_CACHE_HOME", str(folder))
         patch.setattr(clear_training, "ClearHost", Recording)
         if settings.get("init") == "file":
-            settings["init"] = kept(str(_start(folder, settings["classes"])))
+            settings["init"] = with_digest(str(_start(folder, settings["classes"])))
         mapped = going_on.of("map", Whitening.matrix.func)
         patch.setattr(Whitening, "matrix", property(mapped))
         patch.setattr(statistics, "fitted", going_on.of("weight", statistics.fitted))

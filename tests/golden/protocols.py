@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from extensions.network.activations import relu, sigmoid, tanh
-from extensions.network.chain import Network
-from extensions.network.sketch import Sketch
-from extensions.network.stages.grid import Grid, Window
-from extensions.network.tally import cells
+from extensions.layers.activations import relu, sigmoid, tanh
+from extensions.layers.builder import NetworkBuilder
+from extensions.layers.chain import Network
+from extensions.layers.stages.grid import Grid, Window
+from extensions.layers.tally import cells
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
@@ -60,7 +60,9 @@ def _windows() -> dict[str, Setting]:
     grid = Grid(channels=2, height=6, width=5)
     window = Window(grid=grid, kernel=(2, 2), stride=(2, 1), padding=((1, 0), (0, 1)))
     places = window.places.reshape(window.positions, -1)[: 2 * 2 * 2]
-    sketch = Sketch(grid).convolution(4, 3, padding=1, groups=2).activation(tanh()).average(2)
+    sketch = (
+        NetworkBuilder(grid).convolution(4, 3, padding=1, groups=2).activation(tanh()).average(2)
+    )
     sketch.convolution(6, 2, stride=1).activation(relu()).largest((2, 1))
     sketch.linear(4).activation(tanh()).linear(3)
     chain = Network(stages=tuple(sketch.stages), loss="softmax", guarded=True)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
 
 TRAIN, HELD_OUT = (40, 32, 24), (12, 10, 8)
 """Numbers of records of each of three owners."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.owners.data import read_party_file
-from extensions.owners.schema.columns import Category, Number
-from extensions.owners.schema.schema import read_schema
+from extensions.data.datasets import read_party_file
+from extensions.data.schema.columns import Category, Number
+from extensions.data.schema.schema import read_schema
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.agreement import Statement
 from extensions.runs.budget import Cap

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
 
 
 def bars(owners: int, records: int, side: int, norm: float) -> list[Split]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from extensions.owners.data import load
+from extensions.data.datasets import load
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.defaults import CHOSEN
 

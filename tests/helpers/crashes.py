@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extensions.data.datasets import Split
 from extensions.errors import LostError
-from extensions.owners.data import Split
 from extensions.privacy import ledger
 from extensions.privacy.composition import total_epsilon
 from extensions.privacy.mechanisms import SubsampledGaussian

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from extensions.owners.data import load
+from extensions.data.datasets import load
 from extensions.ring.fixed_point import Integers, encode
 
 F = 20

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from extensions.runs.processes.seats import federation_of
-from extensions.transport import Door, Identity, Local, Mesh, dial, make
-from extensions.transport.returning import SILENCE, Returning
+from extensions.runs.processes.credentials import federation_of
+from extensions.transport import Identity, Listener, Local, Mesh, connect_to, make
+from extensions.transport.reconnecting import SILENCE, Reconnector
 from tests.helpers.cable import Cable
 from tests.helpers.patience import PATIENCE
 
@@ -54,7 +54,7 @@ def meshes(folder: Path, parties: int) -> list[Mesh]:
     locals_ = [Local(one, federation) for one in own]
     with ExitStack() as stack:
         doors = [
-            stack.enter_context(Door(local, place, ["run"]))
+            stack.enter_context(Listener(local, place, ["run"]))
             for local, place in zip(locals_, places, strict=True)
         ]
         for door in doors:
@@ -63,7 +63,7 @@ def meshes(folder: Path, parties: int) -> list[Mesh]:
         for high in range(parties):
             for low in range(high):
                 member = federation.members[low]
-                dialled = dial(locals_[high], member, "run", RUN, seconds=PATIENCE)
+                dialled = connect_to(locals_[high], member, "run", RUN, seconds=PATIENCE)
                 found[high][low] = dialled.connection
                 taken = doors[low].take(federation.members[high], "run", PATIENCE)
                 found[low][high] = taken.connection
@@ -84,21 +84,21 @@ class Cabled:
 
     cable: Cable
     locals: list[Local]
-    doors: list[Door]
+    doors: list[Listener]
     meshes: list[Mesh] = field(default_factory=list)
-    returning: list[Returning] = field(default_factory=list)
+    returning: list[Reconnector] = field(default_factory=list)
 
     def give_up(self) -> None:
         """Their connection ends, for good."""
         for mesh in self.meshes:
-            mesh.stop_returning()
+            mesh.stop_reconnecting()
         self.cable.is_out = True
         self.cable.reset()
 
     def dial(self, rank: int, seconds: float, run: bytes = RUN) -> Any:
         """Returns a connection to party 0, through the cable."""
         member = self.locals[0].member
-        return dial(self.locals[rank], member, "run", run, seconds=seconds).connection
+        return connect_to(self.locals[rank], member, "run", run, seconds=seconds).connection
 
 
 @contextmanager
@@ -111,13 +111,13 @@ def cabled(folder: Path, seconds: float = PATIENCE, silence: float = SILENCE) ->
         locals_ = [Local(one, federation) for one in own]
         places.pop().close()
         doors = [
-            stack.enter_context(Door(local, place, ["run"]))
+            stack.enter_context(Listener(local, place, ["run"]))
             for local, place in zip(locals_, places, strict=False)
         ]
         found = Cabled(cable, locals_, doors)
         doors[0].begin(RUN)
-        dialling = Returning({0: lambda left: found.dial(1, left)}, seconds, silence)
-        answering = Returning({}, seconds, silence)
+        dialling = Reconnector({0: lambda left: found.dial(1, left)}, seconds, silence)
+        answering = Reconnector({}, seconds, silence)
         dialled = found.dial(1, PATIENCE)
         taken = doors[0].take(locals_[1].member, "run", PATIENCE)
         found.returning += [answering, dialling]

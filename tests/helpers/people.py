@@ -1,6 +1,6 @@
 """A table of people: what its columns may be."""
 
-from extensions.owners.schema import Category, Number, Schema, Target
+from extensions.data.schema import Category, Number, Schema, Target
 
 SCHEMA = Schema(
     target=Target(column="risk", classes=("low", "high")),

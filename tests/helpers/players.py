@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions.owners.data import load, split_among, write_parts
+from extensions.data.datasets import load, split_among, write_parts
 from tests.helpers.commands import Command, started
 
 _LISTENS = re.compile(r"player (?P<name>\w+) listens on port \d+, process (?P<process>\d+)$")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from extensions.data.datasets import find_folder
+from extensions.data.datasets.folders import VARIABLE
 from extensions.errors import ArgumentError
-from extensions.owners.data import find_folder
-from extensions.owners.data.folders import VARIABLE
 
 EXTRACTORS = Path(os.environ.get(VARIABLE, "")) / "extractors"
 """Folder of models that extract features, which may not be there."""

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from extensions.network.activations import PiecewiseLinear, sigmoid
-from extensions.network.losses import Loss
+from extensions.layers.activations import PiecewiseLinear, sigmoid
+from extensions.layers.losses import Loss
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.clipping import inverse_square_up
 from extensions.protocols.dpsgd_plan import StepPlan

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from extensions.network.softmax import exponential, reciprocal, weight_bits
+from extensions.layers.softmax import exponential, reciprocal, weight_bits
 from extensions.ring.fixed_point import Integers, Reals
-from tests.extensions.network.test_activations import exact
+from tests.extensions.layers.test_activations import exact
 
 
 def softmax_interval(logits: Integers, frac_bits: int, error: float = 0.0) -> tuple[Reals, Reals]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from extensions.network.activations import PiecewiseLinear, relu, sigmoid
+from extensions.layers.activations import PiecewiseLinear, relu, sigmoid
 from extensions.ring.fixed_point import Reals
 
 ROWS = 40

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import Words
 from extensions.runs.clear_host import ClearHost

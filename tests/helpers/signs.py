@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from extensions.network.spec import ModelSpec
+from extensions.layers.spec import ModelSpec
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.dpsgd import Sums, paired, parts_of

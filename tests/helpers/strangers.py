@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from extensions.transport import Local, Member
-from extensions.transport.hello import Preamble
+from extensions.transport.handshake_messages import Preamble
 from tests.helpers.memory import private_memory
 from tests.helpers.patience import PATIENCE
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from extensions.network.layers import LayerGradient, LayerShape
+from extensions.layers.linear_layers import LayerGradient, LayerShape
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import Rounding
 from extensions.ring.fixed_point import Integers, decode, encode

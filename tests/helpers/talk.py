@@ -4,7 +4,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import DEALER, Seat
+from crypten_ext.dealer.connection import DEALER, DealerConnection
 from extensions.errors import PartyLostError
 from tests.helpers.patience import PATIENCE
 
@@ -17,7 +17,7 @@ class Talk:
         seconds: within which a connection that broke is there again.
     """
 
-    def __init__(self, seat: Seat, seconds: float = PATIENCE) -> None:
+    def __init__(self, seat: DealerConnection, seconds: float = PATIENCE) -> None:
         self.seat = seat
         self._heard: SimpleQueue[Any] = SimpleQueue()
         self._post = seat.correspond(self._put, self._put, seconds)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
@@ -26,8 +26,8 @@ from extensions.ring.clear import Coins
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from extensions.runs.local_data import checked_records
 from extensions.runs.options import RunOptions
-from extensions.runs.owned import checked_records
 
 Models = Sequence[Sequence[Integers]]
 
@@ -123,7 +123,7 @@ def _in_the_clear(config: TrainConfig, coins: Coins | None) -> ClearHost:
     )
 
 
-class Opened(pea.Keep):
+class Opened(pea.RunCallbacks):
     """Opens the model after each step.
 
     Args:
@@ -165,10 +165,10 @@ def trajectory(
         steps: numbers of those that are made, which may be some of the run's.
     """
     begun = State.begin(host, config, share_public(host, start))
-    keep = Opened(host, steps)
+    callbacks = Opened(host, steps)
     known = Records.agreed(host.exchange, records)
-    pea.descend(Step.of(config, known), host, known, begun, Ledger(), keep)
-    return keep.models
+    pea.descend(Step.of(config, known), host, known, begun, Ledger(), callbacks)
+    return callbacks.models
 
 
 def keep_coins(ring: Any, file: BinaryIO) -> None:

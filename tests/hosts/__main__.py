@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from extensions.owners.data.download import Published, fetch_folder
+from extensions.data.datasets.download import Published, fetch_folder
 from tests.helpers.paths import ROOT
 from tests.hosts import crypten_tests, expected, tf_encrypted_tests
 from tests.hosts.results import Outcome

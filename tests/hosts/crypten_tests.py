@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from extensions.runs.processes.seats import Seat, seats
+from extensions.runs.processes.credentials import Credentials, credentials_for
 from tests.hosts.results import run
 
 _TLS = "tls:"
@@ -76,11 +76,11 @@ def meet_over_tls(case: Any) -> None:
     Args:
         case: the class of the host's tests that start processes.
     """
-    from crypten_ext.transport.meeting import take_seat
+    from crypten_ext.transport.meeting import join_if_listening
 
     import crypten
 
-    given: list[Seat] = []
+    given: list[Credentials] = []
     set_up, init = case.setUp, crypten.init
 
     def set_up_seats(self: Any, world_size: int = case.DEFAULT_WORLD_SIZE) -> None:
@@ -88,13 +88,13 @@ def meet_over_tls(case: Any) -> None:
             stack = ExitStack()
             self.addCleanup(stack.close)
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            given[:] = stack.enter_context(seats("tls", Path(folder), world_size))
+            given[:] = stack.enter_context(credentials_for("tls", Path(folder), world_size))
         set_up(self, world_size)
 
     def meet() -> None:
         seat = given[int(os.environ["RANK"])]
         os.environ.update(seat.env)
-        take_seat([*map(str, seat.descriptors)])
+        join_if_listening([*map(str, seat.descriptors)])
         init()
         assert os.environ["DISTRIBUTED_BACKEND"] == "pea"
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extensions.network.activations import OUTPUT_SLACK, relu, sigmoid
-from extensions.network.losses import Loss, residual_norm
+from extensions.layers.activations import OUTPUT_SLACK, relu, sigmoid
+from extensions.layers.losses import Loss, residual_norm
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.gaussian_table import MAX_DIGITS, digits, failure_bound
 from extensions.privacy.randomness import InsecureSeededSource

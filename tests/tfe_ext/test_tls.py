@@ -17,8 +17,8 @@ import pytest
 
 from extensions.checks import check_address
 from extensions.transport import Federation, Local, Member, make
-from extensions.transport.handshake import RefusedError, dial
-from extensions.transport.lobby import VISITORS
+from extensions.transport.acceptor import VISITORS
+from extensions.transport.handshake import RejectedError, connect_to
 from tests.helpers.commands import PROGRAM, ROOT, pea
 from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import MANY, PATIENCE, wait_until
@@ -151,14 +151,14 @@ def test_nobody_else_is_let_in(hosts, tmp_path):
             ),
         ]
     )
-    with pytest.raises(RefusedError, match="expected the federation"):
-        dial(Local(stranger, theirs), theirs.members[0], "player", seconds=10)
-    with pytest.raises(RefusedError, match="for 'shell', came one for 'player or back'"):
-        dial(Local(own["client"], found), found.members[0], "shell", seconds=10)
-    with pytest.raises(RefusedError, match="party is a party"):
-        dial(Local(own["party"], found), found.members[0], "player", seconds=10)
-    with pytest.raises(RefusedError, match="for 'back', came one for 'player'"):
-        dial(Local(own["server1"], found), found.members[0], "back", seconds=10)
+    with pytest.raises(RejectedError, match="expected the federation"):
+        connect_to(Local(stranger, theirs), theirs.members[0], "player", seconds=10)
+    with pytest.raises(RejectedError, match="for 'shell', came one for 'player or back'"):
+        connect_to(Local(own["client"], found), found.members[0], "shell", seconds=10)
+    with pytest.raises(RejectedError, match="party is a party"):
+        connect_to(Local(own["party"], found), found.members[0], "player", seconds=10)
+    with pytest.raises(RejectedError, match="for 'back', came one for 'player'"):
+        connect_to(Local(own["server1"], found), found.members[0], "back", seconds=10)
     plain = socket.create_connection((address[0], int(address[2])), 10)
     with plain, suppress(ConnectionError):
         plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(200))

@@ -3,8 +3,8 @@
 import numpy as np
 
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.sums.gram import gram, pack, unit_rows
-from extensions.protocols.sums.whitening import TITLE, WHITENING
+from extensions.protocols.noisy_sums.second_moment import pack, second_moment, unit_rows
+from extensions.protocols.noisy_sums.whitening import TITLE, WHITENING
 from tests.helpers.owned_rows import owned_rows
 
 TASK = "tests.helpers.tfe_tasks.whitening:opened"
@@ -13,7 +13,7 @@ TASK = "tests.helpers.tfe_tasks.whitening:opened"
 def test_it_is_the_sum_over_all_servers_rows_and_servers_send_nothing(tfe_process):
     rows = owned_rows(7)
     whole = unit_rows(np.array([row for own in rows for row in own]), 2.0**20)
-    expected = [part.tolist() for part in pack(gram(whole))]
+    expected = [part.tolist() for part in pack(second_moment(whole))]
     assert tfe_process.run(TASK, rows=rows, sigma=0.0) == [expected, 0]
     own = {f"server{i}": (np.array(each) / 2**20).tolist() for i, each in enumerate(rows)}
     found = tfe_process.run(f"{TASK.partition(':')[0]}:whitened", own=own, noise_multiplier=2.0)

@@ -14,7 +14,7 @@ from tfe_ext.aby3 import operations
 from tfe_ext.aby3.encoding import Constant, fitting, fixed64_f20
 from tfe_ext.aby3.functions import Functions
 from tfe_ext.aby3.memo import keep_per_graph
-from tfe_ext.aby3.own_functions import compute_by
+from tfe_ext.aby3.player_functions import compute_by
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
 from tfe_ext.ring.private_tensors import pairs_of
@@ -189,7 +189,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         """Returns shares of what a player computes, as in the host, on that player's device alone.
 
         So do `define_private_input` and `define_output`. Nobody else gets what the function has as
-        constants or takes from outside (`tfe_ext.aby3.own_functions.compute_by`). Raises
+        constants or takes from outside (`tfe_ext.aby3.player_functions.compute_by`). Raises
         InsecureError if it takes a constant of a ``tf.function``, or computes on another player's
         device.
         """

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
+from extensions.layers.chain import Network
 from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource

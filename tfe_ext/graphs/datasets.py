@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
+from extensions.layers.chain import Network
 from extensions.privacy.sampling import OwnRecords
 from extensions.ring.fixed_point import SAFE_BITS
 

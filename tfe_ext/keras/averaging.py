@@ -43,7 +43,7 @@ class MeanOfIterates(Callback):
         self._made = self.params["initial_step"]
         self._mean = self._mean_of(self.params["steps"], self.average)
         self._counted = self._mean.counted(self._made)
-        store = self.model.beside
+        store = self.model.optimizer_state
         if not self._counted:
             store.drop(TOTAL)
         elif TOTAL not in store:
@@ -69,7 +69,7 @@ class MeanOfIterates(Callback):
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         """Makes the mean the model."""
         if self._counted:
-            mean, store = self._mean_of(self._counted + 1, 1.0), self.model.beside
+            mean, store = self._mean_of(self._counted + 1, 1.0), self.model.optimizer_state
             Program(lambda: mean.finish(self.model.ring, store))()
             store.drop(TOTAL)
 

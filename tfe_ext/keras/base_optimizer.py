@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any, Self
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.chain import Network
+from extensions.layers.chain import Network
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.ledger import GO_ON
 from extensions.protocols.drift import with_largest_rate

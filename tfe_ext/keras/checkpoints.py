@@ -8,12 +8,17 @@ import numpy as np
 from tf_keras.callbacks import Callback
 
 from extensions.ring.fixed_point import Integers, Reals
-from extensions.runs.checkpoints import CheckpointOptions, ScriptCheckpoints, alone, at_once
+from extensions.runs.checkpoints import (
+    CheckpointOptions,
+    ScriptCheckpoints,
+    local_exchange,
+    run_concurrently,
+)
 from extensions.runs.checkpoints.script import Words
 from tfe_ext.keras import weights
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.sequential import Sequential
-from tfe_ext.players.records.shelves import shelves_on
+from tfe_ext.players.records.remote_store import share_store_on
 from tfe_ext.ring.private_tensors import share_of
 
 _SPENT = ("ledger", "held_out", "opened")
@@ -77,9 +82,9 @@ class Checkpoints(ScriptCheckpoints, Callback):
         facts = {"parameters": shapes, "frac_bits": model.ring.frac_bits}
         options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
         run = {"steps": steps, "settings": {**(settings or {}), **facts}, "own": own or {}}
-        self._shelves = shelves_on(model.ring.servers.devices)
+        self._shelves = share_store_on(model.ring.servers.devices)
         parties = self._shelves.checkpoints(options, run)
-        ScriptCheckpoints.__init__(self, parties, alone, model.ring.frac_bits)
+        ScriptCheckpoints.__init__(self, parties, local_exchange, model.ring.frac_bits)
 
     def _restore(self, shares: Words, state: Mapping[str, Any]) -> None:
         if shares:
@@ -98,7 +103,7 @@ class Checkpoints(ScriptCheckpoints, Callback):
         """Writes to disk what the model has spent, so that more of it may be opened."""
         state = self._state()
         spent = {name: state[name] for name in _SPENT if name in state}
-        at_once(lambda party: party.charge(spent), self._all.parties)
+        run_concurrently(lambda party: party.charge(spent), self._all.parties)
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
         """As `ScriptCheckpoints.release`; layer i has ``weight_i``, (out, in), and ``bias_i``."""

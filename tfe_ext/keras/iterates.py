@@ -1,7 +1,7 @@
 """A model's variables as shares and as matrices, and shares of their shapes beside them.
 
 A kernel of a convolution is (height, width, in, out); its matrix is (out, in x height x width), in
-the order of `extensions.network.stages.trained.Convolution`. A bias of one is (out, 1, 1).
+the order of `extensions.layers.stages.trained.Convolution`. A bias of one is (out, 1, 1).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.passes import Parameters, forward
+from extensions.layers.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.optimizer import MODEL, TOTAL, Store
 from extensions.protocols.updates import FIRST, SECOND, VELOCITY

@@ -7,12 +7,12 @@ from typing import Any
 from tensorflow.python.keras import initializers
 
 from extensions.errors import ArgumentError, UnsupportedLayerError
-from extensions.network.activations import PiecewiseLinear, relu, sigmoid, tanh
-from extensions.network.chain import Network
-from extensions.network.losses import Loss
-from extensions.network.sketch import Sketch
-from extensions.network.stages.grid import Grid, Pair
-from extensions.network.stages.trained import Linear
+from extensions.layers.activations import PiecewiseLinear, relu, sigmoid, tanh
+from extensions.layers.builder import NetworkBuilder
+from extensions.layers.chain import Network
+from extensions.layers.losses import Loss
+from extensions.layers.stages.grid import Grid, Pair
+from extensions.layers.stages.trained import Linear
 from tfe_ext.ring.private_tensors import variables_of
 from tfe_ext.ring.shares import Replicated
 
@@ -261,10 +261,10 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     """Returns what a model of built layers computes.
 
     Gradients of models with convolutions, or of more than two layers, are guarded
-    (`extensions.network.guards`). Raises UnsupportedLayerError if the layers cannot be trained in
+    (`extensions.layers.guards`). Raises UnsupportedLayerError if the layers cannot be trained in
     this order.
     """
-    building = _Building(_input(layers[0]) if layers else Sketch(1))
+    building = _Building(_input(layers[0]) if layers else NetworkBuilder(1))
     for layer in layers:
         check_layer(layer)
     building.add_all(layers)
@@ -297,7 +297,7 @@ class _Building:
     step changes some of the variables.
     """
 
-    sketch: Sketch
+    sketch: NetworkBuilder
     variables: list[tuple[Any, Any]] = field(default_factory=list)
     is_open: bool = False
     is_trained: bool = False
@@ -332,13 +332,13 @@ class _Building:
         self.is_open = False
 
     def _add_residual(self, layers: Sequence[Any]) -> None:
-        def branch(sketch: Sketch) -> None:
+        def branch(sketch: NetworkBuilder) -> None:
             inner = replace(self, sketch=sketch)  # of the same variables
             inner.add_all(layers)
             self.is_open |= inner.is_open
             self.is_trained |= inner.is_trained
 
-        self.sketch.beside(lambda same: same, branch)
+        self.sketch.optimizer_state(lambda same: same, branch)
 
     def _add_trained(self, layer: Any) -> None:
         if self.is_open:
@@ -377,21 +377,21 @@ class _Building:
         self.sketch.average(layer.pool_size, stride=layer.strides)
 
 
-def _input(layer: Any) -> Sketch:
+def _input(layer: Any) -> NetworkBuilder:
     """Returns the sketch of a model before its first layer, whose shape of a record is known."""
     shape = getattr(layer, "_batch_input_shape", None)
     if shape is None:
         raise unsupported(layer, "the first layer has no batch_input_shape")
     sizes = tuple(int(size) for size in tuple(shape)[1:])
     if len(sizes) == 3:
-        return Sketch(Grid(height=sizes[0], width=sizes[1], channels=sizes[2]))
+        return NetworkBuilder(Grid(height=sizes[0], width=sizes[1], channels=sizes[2]))
     count = 1
     for size in sizes:
         count *= size
-    return Sketch(count)
+    return NetworkBuilder(count)
 
 
-def _padding(sketch: Sketch, layer: Conv2D, kernel: Pair) -> tuple[Pair, Pair]:
+def _padding(sketch: NetworkBuilder, layer: Conv2D, kernel: Pair) -> tuple[Pair, Pair]:
     """Returns (above, below) and (left, right), of Keras's "same" or of none."""
     grid = sketch.grid
     if grid is None or layer.padding == "VALID":

@@ -3,7 +3,7 @@
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss
+from extensions.layers.losses import Loss
 
 from tf_encrypted.keras import losses
 
@@ -24,7 +24,7 @@ class CategoricalCrossentropy(losses.CategoricalCrossentropy):
     """The host's loss with the only settings that a private step can use; targets are one-hot.
 
     A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
-    examples, softmax(logits) - labels, with the error that `extensions.network.softmax` states. The
+    examples, softmax(logits) - labels, with the error that `extensions.layers.softmax` states. The
     loss itself is never computed.
     """
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.chain import Network
+from extensions.layers.chain import Network
 from extensions.privacy.ledger import GO_ON
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM

@@ -6,7 +6,7 @@ from typing import Any
 
 from extensions.cli import console
 from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
-from extensions.network.losses import Loss
+from extensions.layers.losses import Loss
 from extensions.privacy.accounting import Ledger
 from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.costs.cost import Cost
@@ -30,7 +30,7 @@ class Sequential(Weighted, host.Sequential):
     Layers are the host's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
     AveragePooling2D, MaxPooling2D, Activation, ReLU and Flatten, and `tfe_ext.keras.Residual` of
     these; images are (rows, height, width, channels). Activations are the piecewise-linear ones of
-    `extensions.network.activations`: the sigmoid is at most 0.0107 from the true one, tanh 0.0214,
+    `extensions.layers.activations`: the sigmoid is at most 0.0107 from the true one, tanh 0.0214,
     and ReLU ends at 8, which bounds the norms that rounding depends on.
 
     Args:

@@ -14,10 +14,10 @@ from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.protocols.host import Batch
 from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.noisy_sums.counts import charge_counts, count_wrong
 from extensions.protocols.optimizer.sample import Half
 from extensions.protocols.records import blocks_for
 from extensions.protocols.step import Step
-from extensions.protocols.sums.counts import charge_counts, count_wrong
 from extensions.ring.fixed_point import decode
 from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE, Between, Whole
@@ -63,7 +63,7 @@ class Count:
         """Returns the part of the records that the model gets right, in [0, 1].
 
         It is charged, then announced, and then opened: the rounds of a forward pass, a product, a
-        comparison and `extensions.network.evaluation.any_of`.
+        comparison and `extensions.layers.evaluation.any_of`.
         """
         self.charge()
         announce()
@@ -131,7 +131,7 @@ class Trainer:
             self._public[len(first)] = ScalarVariables(self.ring.servers.devices, first)
         return self._public[len(first)]
 
-    def beside(self, chain: Chain, optimizer: Optimizer | None) -> Iterates:
+    def optimizer_state(self, chain: Chain, optimizer: Optimizer | None) -> Iterates:
         """Returns what this optimizer goes on from with the model; zeros for another one."""
         whose, before = self._beside
         same = before is not None and whose is optimizer and before.are_of(chain)
@@ -196,7 +196,7 @@ class Trainer:
         else:
             ledgers = (self.held_out, self._counted.ledger(marks))
         source = SystemSource() if optimizer is None else optimizer.source
-        key = ("count", id(records), noise, own_of(source), *facts_of(chain))
+        key = ("count", id(records), noise, source_key(source), *facts_of(chain))
         program = self.programs.get(key, lambda: misses(self.ring, chain, records, noise, source))
         return Count(
             program=program,
@@ -261,7 +261,7 @@ def facts_of(chain: Chain) -> tuple[Hashable, ...]:
     return chain.network, *map(id, chain.flat)
 
 
-def own_of(source: NoiseSource) -> Hashable:
+def source_key(source: NoiseSource) -> Hashable:
     """Returns what a graph depends on of a source: nothing of the system's."""
     return None if type(source) is SystemSource else id(source)
 
@@ -332,7 +332,10 @@ class Training:
         step = self._step = optimizer.step(
             network, frac_bits=ring.frac_bits, rows=sampling.all_rows, expected=rate * records.size
         )
-        fixed, store = replace(step, rule=step.rule.fixed), trainer.beside(chain, optimizer)
+        fixed, store = (
+            replace(step, rule=step.rule.fixed),
+            trainer.optimizer_state(chain, optimizer),
+        )
         optimizer.check_goes_on(name for name in step.names if name not in store)
         beside = tuple(variable for name in step.names for variable in store.of(name))
         public = self._public = trainer.numbers(optimizer.public(step.rule))
@@ -343,7 +346,7 @@ class Training:
         def finished(sums: Sums) -> None:
             fixed.finish(ring, sums, source, store, [0, *public.read()])
 
-        drawn = id(records), tuple(rows), sampling.pieces, rate, own_of(source)
+        drawn = id(records), tuple(rows), sampling.pieces, rate, source_key(source)
         trainer.step = trainer.programs.get(
             ("step", *drawn, fixed.rule, beside, *facts_of(chain)),
             lambda: sampling.program(ring.servers.devices, fixed.plan, clipped, finished),

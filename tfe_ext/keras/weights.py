@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss
+from extensions.layers.losses import Loss
 from extensions.protocols.agreement import common_name
 from extensions.protocols.host import flat, pairs
 from extensions.protocols.initialization import Strategy, Weighting, encode_model, initialize
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
-from extensions.runs.checkpoints import at_once
+from extensions.runs.checkpoints import run_concurrently
 from extensions.runs.model import path_of
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import check_players
@@ -23,7 +23,7 @@ from tfe_ext.graphs.programs import Program
 from tfe_ext.keras.iterates import Iterates, from_matrix, parameters_of, store, to_matrix
 from tfe_ext.keras.layers import Chain, chain_of, config_of, layers_of
 from tfe_ext.keras.trainer import Trainer
-from tfe_ext.players.records.shelves import shelves_on
+from tfe_ext.players.records.remote_store import share_store_on
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal, share_rows
 from tfe_ext.ring.shares import Replicated
@@ -179,8 +179,8 @@ class Weighted:
         """
         ring = self._trainer.ring
         facts = {"frac_bits": ring.frac_bits, "save": common_name(list, ABY3Ring.parties)}
-        parts = at_once(partial(share, self.chain), _RANKS)
-        return shelves_on(ring.servers.devices).put(Path(folder), facts, parts)
+        parts = run_concurrently(partial(share, self.chain), _RANKS)
+        return share_store_on(ring.servers.devices).put(Path(folder), facts, parts)
 
     def load_shares(self, folder: str | Path) -> None:
         """Restores the model that `save_shares` wrote.
@@ -190,7 +190,7 @@ class Weighted:
         """
         self._trainer.start_fits = None
         ring, chain = self._trainer.ring, self.chain
-        files = shelves_on(ring.servers.devices).get(Path(folder))
+        files = share_store_on(ring.servers.devices).get(Path(folder))
         facts = {"frac_bits": (), "save": (ABY3Ring.parties,)}
         expected: dict[str, tuple[int, ...]] = {**facts, **shapes_of(chain)}
         for rank, own in enumerate(files):
@@ -215,20 +215,20 @@ class Weighted:
         restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])
 
     @property
-    def beside(self) -> Iterates:
+    def optimizer_state(self) -> Iterates:
         """What a training with this optimizer goes on from beside the weights."""
-        return self._trainer.beside(self.chain, self.optimizer)
+        return self._trainer.optimizer_state(self.chain, self.optimizer)
 
     def training_shares(self) -> list[dict[str, tf.Tensor]]:
         """Returns all that a training goes on from: summands, on the device of each server."""
-        chain, beside = self.chain, self.beside
-        return at_once(lambda rank: share(chain, rank) | beside.shares(rank), _RANKS)
+        chain, beside = self.chain, self.optimizer_state
+        return run_concurrently(lambda rank: share(chain, rank) | beside.shares(rank), _RANKS)
 
     def resume(self, parts: Sequence[Mapping[str, Any]]) -> None:
         """Restores what `training_shares` returned; the optimizer's state is restored as well."""
         names = shapes_of(self.chain)
         restore(self.chain, [{name: own[name] for name in names if name in own} for own in parts])
-        self.beside.restore(parts)
+        self.optimizer_state.restore(parts)
         self._trainer.start_fits = 0.0
 
 

@@ -8,7 +8,7 @@ from extensions.options import Option, Options
 from extensions.printing import say
 from extensions.transport import Local
 from tfe_ext.players.launch import IDLE_TIMEOUT, serve
-from tfe_ext.players.records.reading import Own
+from tfe_ext.players.records.reading import PlayerData
 
 
 def players(
@@ -16,7 +16,7 @@ def players(
         Path,
         Option(help="JSON file of names and HOST:PORT, the same for all players and the script."),
     ],
-    own: Annotated[Own | None, Options("Records")],
+    own: Annotated[PlayerData | None, Options("Records")],
     player: Annotated[
         str | None, Option(help="Player to run on this host; by default all.")
     ] = None,

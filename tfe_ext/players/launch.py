@@ -16,7 +16,7 @@ from extensions.transport import Local
 from tfe_ext.players.addresses import is_here, read_players
 from tfe_ext.players.player import OPEN
 from tfe_ext.players.records.owner import Held
-from tfe_ext.players.records.reading import Own
+from tfe_ext.players.records.reading import PlayerData
 from tfe_ext.players.sockets import is_loopback
 from tfe_ext.players.tls import Links
 from tfe_ext.threads import environment_of
@@ -40,7 +40,7 @@ _SETTLING = 10.0
 def serve(
     file: str | Path,
     player: str | None = None,
-    own: Own | None = None,
+    own: PlayerData | None = None,
     *,
     idle_timeout: float = IDLE_TIMEOUT,
     insecure_open_port: bool = False,

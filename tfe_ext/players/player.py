@@ -31,8 +31,8 @@ def main() -> None:
 
     from tfe_ext.players.addresses import read_players
     from tfe_ext.players.job import JOB
-    from tfe_ext.players.records.desk import Desk, open_desk
     from tfe_ext.players.records.owner import Owner
+    from tfe_ext.players.records.request_handler import RequestHandler, serve_requests
     from tfe_ext.players.sockets import close_to_other_hosts, end_if_silent, is_loopback, quiet_for
     from tfe_ext.streams.choice import load_for_players
     from tfe_ext.threads import asleep
@@ -46,7 +46,7 @@ def main() -> None:
     def tell(line: str) -> None:
         _say(f"player {name}: {line}")
 
-    open_desk(Owner(held, tell) if held else Desk(tell))
+    serve_requests(Owner(held, tell) if held else RequestHandler(tell))
     config = tfe.RemoteConfig(players, job_name=JOB)
     try:
         server = tf.distribute.Server(

@@ -18,12 +18,12 @@ from typing import Generic, Self, TypeVar
 
 from extensions.checks import check_address
 from extensions.errors import ArgumentError, PeaError
-from extensions.transport import Local, Member, dial
-from extensions.transport.door import listening
-from extensions.transport.handshake import ATTEMPT, Admitted, Terms, answer
-from extensions.transport.hello import NO_RUN, Claim, MalformedError
+from extensions.transport import Local, Member, connect_to
+from extensions.transport.acceptor import Acceptor
+from extensions.transport.handshake import ATTEMPT, Admitted, Terms, accept
+from extensions.transport.handshake_messages import NO_RUN, Claim, MalformedError
 from extensions.transport.kernel import ask_whether_alive, cut
-from extensions.transport.lobby import Lobby
+from extensions.transport.listener import listening
 from extensions.transport.stream import Stream
 from tfe_ext.players.addresses import is_here
 
@@ -57,7 +57,7 @@ def begin(work: Callable[[Guest], None], argument: Guest) -> None:
     threading.Thread(target=work, args=(argument,), daemon=True).start()
 
 
-class Port(Lobby[Guest], Generic[Guest]):
+class Port(Acceptor[Guest], Generic[Guest]):
     """A port: what comes there is received, and then kept, each in a thread of its own.
 
     `receive` returns what a connection has become, and `keep` takes that over; `tell` is called
@@ -93,7 +93,7 @@ class Port(Lobby[Guest], Generic[Guest]):
         self.settle(guest)
 
 
-class Way(Lobby[socket.socket]):
+class Way(Acceptor[socket.socket]):
     """To a client: the port where its player looks for it.
 
     Connections of the player are `wanting` a link, of which there are `links`.
@@ -131,7 +131,7 @@ class Links:
 
     Guarantees:
         Whoever is no server or client of the federation gets no further than one handshake at the
-        open port, which is on all interfaces of this host (`Lobby` bounds what they cost). Links
+        open port, which is on all interfaces of this host (`Acceptor` bounds what they cost). Links
         are dialled only to members with the certificates that the federation has.
     """
 
@@ -166,7 +166,7 @@ class Links:
                     for _ in range(_SPARE):
                         begin(self._reachable_by, member)
             if own.role == "server":
-                admit = partial(answer, self._local, terms_of=_terms)
+                admit = partial(accept, self._local, terms_of=_terms)
                 enter(Port(enter(listening(self._local)), admit, self._attend, self._tell))
             stack.pop_all()
         return self
@@ -213,7 +213,7 @@ class Links:
         self, member: Member
     ) -> Callable[[socket.socket], tuple[socket.socket, socket.socket]]:
         def receive(connection: socket.socket) -> tuple[socket.socket, socket.socket]:
-            return connection, dial(self._local, member, PLAYER, seconds=ATTEMPT).connection
+            return connection, connect_to(self._local, member, PLAYER, seconds=ATTEMPT).connection
 
         return receive
 
@@ -270,7 +270,7 @@ class Links:
         """Keeps a link by which a player can reach this client's own port, and renews it."""
         while not self._over.is_set():
             try:
-                link = dial(self._local, member, BACK, seconds=ATTEMPT).connection
+                link = connect_to(self._local, member, BACK, seconds=ATTEMPT).connection
                 with link, self._ending(link):
                     link.send(_PORT.pack(self._port))
                     Stream(link).read(len(_USED))

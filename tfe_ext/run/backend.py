@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from extensions import printing
+from extensions.data.datasets import read_party_file
 from extensions.errors import ArgumentError, ServersLostError
-from extensions.owners.data import read_party_file
 from extensions.protocols.host import StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
@@ -24,7 +24,7 @@ from extensions.runs.processes import Program, call
 from extensions.transport import Local
 from tfe_ext.players.addresses import SERVERS, read_players
 from tfe_ext.players.tls import Links, members_of
-from tfe_ext.run.pace import planned
+from tfe_ext.run.speed import planned_speed
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers could read every share and record; "
@@ -68,16 +68,16 @@ def _check_on_players(config: TrainConfig) -> None:
 
 
 @contextmanager
-def elsewhere(options: RunOptions) -> Iterator["_Elsewhere | None"]:
+def remote_owners(options: RunOptions) -> Iterator["_RemoteOwners | None"]:
     """Yields the owners of records that their own players have; None where files are given."""
     if options.players is None:
         yield None
         return
     with _linked(options) as own_address, Program(_environment(), ServersLostError) as program:
-        yield _Elsewhere(program, options, own_address)
+        yield _RemoteOwners(program, options, own_address)
 
 
-class _Elsewhere:
+class _RemoteOwners:
     """The owners, and the process that is their client: it asks them, and then trains."""
 
     def __init__(self, program: Program, options: RunOptions, own_address: str | None) -> None:
@@ -180,7 +180,7 @@ def plan(config: TrainConfig, step: Step, records: Records) -> StepForecast:
     return found
 
 
-pace = planned
+speed = planned_speed
 """How fast servers are that share a process, by the seconds that a plan took."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import tensorflow as tf
 
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import (
     Arrays,
@@ -17,8 +17,8 @@ from extensions.protocols.host import (
     Computation,
     Compute,
     Host,
-    Pace,
     Placed,
+    Speed,
     StepForecast,
     SumOf,
     Tell,
@@ -29,8 +29,8 @@ from extensions.protocols.host import (
 from extensions.protocols.step import SampledStep
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.runs.checkpoints import at_once
-from extensions.runs.config.seconds import work
+from extensions.runs.checkpoints import run_concurrently
+from extensions.runs.config.run_time import work
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords
@@ -41,7 +41,7 @@ from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Share
 from tfe_ext.ring.variables import ScalarVariables, assign, from_summands, in_variables, present
-from tfe_ext.run.pace import BESIDE, traced
+from tfe_ext.run.speed import BESIDE, traced_speed
 from tfe_ext.streams.devices import on_each
 
 
@@ -64,12 +64,12 @@ class ABY3Host(Host):
         self._traffic = super().traffic()
         self._tell: Tell | None = None
 
-    def foretell(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
+    def forecast(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Lets the forecast of a step be told once it is traced, and before it runs."""
         if config.hidden:
             self._tell = tell
         else:
-            tell(StepForecast(0, 0), Pace(work=work(), beside=BESIDE))
+            tell(StepForecast(0, 0), Speed(work=work(), overhead=BESIDE))
 
     def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
@@ -175,7 +175,7 @@ class ABY3Host(Host):
         """Tells what a step takes, whose graph was traced in so many seconds."""
         assert self._tell is not None
         step = StepForecast(cost.rounds, cost.traffic.mean, memory, cost.rounds)
-        self._tell(step, traced(seconds, *self._between()))
+        self._tell(step, traced_speed(seconds, *self._between()))
         self._tell = None
 
     def _between(self) -> tuple[float, float]:
@@ -215,7 +215,7 @@ class ABY3Host(Host):
         return noise_failure(parameters, 1)
 
 
-class FarHost(ABY3Host):
+class RemoteHost(ABY3Host):
     """The servers of a protocol in processes of their own, where summands stay until opened."""
 
     def _between(self) -> tuple[float, float]:
@@ -230,7 +230,7 @@ class FarHost(ABY3Host):
             with tf.device(device):
                 return [tf.identity(part) for part in own]
 
-        return at_once(stay, self._on, found)
+        return run_concurrently(stay, self._on, found)
 
     def open(self, summands: Sequence[Sequence[Any]]) -> list[Integers]:
         """Returns what the summands add up to, which come here."""

@@ -15,24 +15,24 @@ from extensions.public import Public
 from extensions.runs.budget import Reservations
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_start
-from extensions.runs.manifest import listed
+from extensions.runs.manifest import flattened
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.client import RemotePlayers
-from tfe_ext.players.records.shelves import FarOwner, Shelves, ask_all
+from tfe_ext.players.records.remote_store import FarOwner, RemoteShareStore, ask_all
 
-Stated = tuple[Mapping[str, Any], Sequence[Public]]
+OwnerStatements = tuple[Mapping[str, Any], Sequence[Public]]
 """What owners say before a run: the settings that follow from their records, equal at all of them,
 and what is public of each owner's records."""
 
 
-class FarOwners:
+class RemoteOwners:
     """The three servers as owners of records that stay with them."""
 
     def __init__(self, players: RemotePlayers) -> None:
         devices = [players.get_player(name).device_name for name in SERVERS]
         self._owners = [FarOwner(*each) for each in zip(SERVERS, devices, strict=True)]
 
-    def stated(self) -> Stated:
+    def statements(self) -> OwnerStatements:
         """Returns the settings that follow from the records, and what is public of each owner's.
 
         Raises ArgumentError if an owner has no records, or with all that differs and must not.
@@ -40,17 +40,17 @@ class FarOwners:
         said = ask_all(self._owners, "state")
         public = [Public(**each["outline"]) for each in said]
         facts = [
-            {**listed(each["settings"]), **listed(own.recipe), "columns": own.features}
+            {**flattened(each["settings"]), **flattened(own.recipe), "columns": own.features}
             for each, own in zip(said, public, strict=True)
         ]
         check_equal({rank: Statement(run=each) for rank, each in enumerate(facts)})
         return said[0]["settings"], public
 
-    def shelves(self) -> Shelves:
+    def share_store(self) -> RemoteShareStore:
         """Returns where the players of one run keep their shares."""
-        return Shelves(self._owners)
+        return RemoteShareStore(self._owners)
 
-    def enter(self, config: TrainConfig, name: str) -> tuple[pea.Own, Reservations]:
+    def enter(self, config: TrainConfig, name: str) -> tuple[pea.LocalData, Reservations]:
         """Returns records that their owners checked and encoded, as tensors on the owners' devices.
 
         The owners have entered the run of that name in their ledgers; without a name it is in none.
@@ -78,7 +78,7 @@ class FarOwners:
             return cast(Arrays, parts)
 
         learnt: list[Mapping[str, Any]] = []
-        own = pea.Own(
+        own = pea.LocalData(
             train=train,
             held_out=held_out,
             problem=problem,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from extensions.owners.data import read_party_file
+from extensions.data.datasets import read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import StepForecast, share_public
@@ -26,8 +26,8 @@ from tfe_ext.aby3.encoding import fixed64
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.players.client import RemotePlayers, remote_config
 from tfe_ext.players.config import local_config
-from tfe_ext.run.host import ABY3Host, FarHost
-from tfe_ext.run.owners import FarOwners, Stated
+from tfe_ext.run.host import ABY3Host, RemoteHost
+from tfe_ext.run.owners import OwnerStatements, RemoteOwners
 
 import tf_encrypted as tfe
 
@@ -41,33 +41,35 @@ def train(
     return training.run(host_of(config), config, parts, emit, options)
 
 
-def train_far(
+def train_remote(
     emit: Progress, config: TrainConfig, options: RunOptions, players: Path, own_address: str | None
 ) -> dict[str, Any]:
-    """Returns the report of a run whose three servers are players, which `stated` asked before."""
+    """Returns the report of a run on three players, which `owner_statements` asked before."""
     remote, (_, public) = _asked.pop((players, own_address))
     with remote:
         tfe.set_config(remote)
-        owners = FarOwners(remote)
+        owners = RemoteOwners(remote)
         return training.run_with(
-            host_of(config, FarHost),
+            host_of(config, RemoteHost),
             config,
             public,
             lambda name: owners.enter(config, name),
             emit,
             options,
-            shelves=owners.shelves(),
+            shelves=owners.share_store(),
         )
 
 
-_asked: dict[tuple[Path, str | None], tuple[RemotePlayers, Stated]] = {}
+_asked: dict[tuple[Path, str | None], tuple[RemotePlayers, OwnerStatements]] = {}
 """Players to whom this process is connected, and what they said, for the run that follows."""
 
 
-def stated(emit: Progress, players: Path, own_address: str | None = None) -> Stated:
-    """Returns what the owners say of the records in their players; `train_far` follows."""
+def owner_statements(
+    emit: Progress, players: Path, own_address: str | None = None
+) -> OwnerStatements:
+    """Returns what the owners say of the records in their players; `train_remote` follows."""
     with remote_config(players, own_address=own_address) as remote:
-        found = FarOwners(remote).stated()
+        found = RemoteOwners(remote).statements()
     _asked[players, own_address] = remote, found
     return found
 

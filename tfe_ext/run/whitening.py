@@ -8,8 +8,8 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.sums import whitening as sums
-from extensions.protocols.sums.whitening import Whitening
+from extensions.protocols.noisy_sums import whitening as sums
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.interface import NoiseSource
 from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.run.host import ABY3Host
@@ -44,8 +44,8 @@ def whiten(
         source: of the noise; by default the operating system.
 
     Guarantees:
-        Those of `extensions.protocols.sums.whitening.whiten`. Nothing is opened if an argument is
-        refused.
+        Those of `extensions.protocols.noisy_sums.whitening.whiten`. Nothing is opened if an
+        argument is refused.
     """
     host = ABY3Host(current_protocol(), source or SystemSource())
     if not isinstance(x, Mapping) or not x:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import fl
+from extensions.data.datasets import find_folder
 from extensions.errors import ArgumentError
-from extensions.owners.data import find_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def cifar100(data_dir: Path | None = None) -> Images:
     Args:
         data_dir: folder with ``subset500.webp``, images of 32x32 below one another, and with
             ``labels.npz``, whose y has their labels; None: of
-            `extensions.owners.data.find_folder`.
+            `extensions.data.datasets.find_folder`.
 
     Raises:
         ArgumentError: there is no such folder, or it lacks these files.

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import DealerLostError, PartyLostError
-from extensions.transport import Local, Member, Mesh, RefusedError, dial
+from extensions.transport import Local, Member, Mesh, RejectedError, connect_to
 from extensions.transport.handshake import again
-from extensions.transport.hello import MalformedError
-from extensions.transport.post import Hear, Lose, Post
-from extensions.transport.returning import RETURN, Returning
+from extensions.transport.handshake_messages import MalformedError
+from extensions.transport.reconnecting import RETURN, Reconnector
+from extensions.transport.reliable_channel import Hear, Lose, ReliableChannel
 from extensions.transport.stream import Stream
 from extensions.transport.wire import BusyError
 
@@ -36,7 +36,7 @@ _MISSING = struct.Struct(">Q")
 
 
 @dataclass(frozen=True)
-class Seat:
+class DealerConnection:
     """A party's place at the dealer, with the key of its tuples."""
 
     local: Local
@@ -44,16 +44,16 @@ class Seat:
     connection: ssl.SSLSocket
     key: bytes
 
-    def correspond(self, hear: Hear, lose: Lose, seconds: float = RETURN) -> Post:
+    def correspond(self, hear: Hear, lose: Lose, seconds: float = RETURN) -> ReliableChannel:
         """Returns the messages to and from the dealer, once all parties have their seats.
 
         A connection that breaks must be there again within `seconds`.
         """
         assert self.local.rank is not None
         dial_again = again(self.local, _dealer_of(self.local), AGAIN, self.run)
-        returning = Returning({DEALER: dial_again}, seconds)
-        mesh = Mesh(self.local.rank, {DEALER: self.connection}, returning)
-        return Post(mesh, LARGEST, hear, lose)
+        reconnector = Reconnector({DEALER: dial_again}, seconds)
+        mesh = Mesh(self.local.rank, {DEALER: self.connection}, reconnector)
+        return ReliableChannel(mesh, LARGEST, hear, lose)
 
 
 def connect(
@@ -62,7 +62,7 @@ def connect(
     patience: float = PATIENCE,
     gathering: float = GATHERING,
     silence: float = SILENCE,
-) -> Seat:
+) -> DealerConnection:
     """Returns a party's seat at the dealer, once all parties have theirs.
 
     Args:
@@ -84,8 +84,8 @@ def connect(
         try:
             seat, missing = _take(find(), run, max(_LEAST, deadline - time.monotonic()))
             break
-        except (RefusedError, MalformedError, OSError) as error:
-            is_final = isinstance(error, RefusedError) and not isinstance(error, BusyError)
+        except (RejectedError, MalformedError, OSError) as error:
+            is_final = isinstance(error, RejectedError) and not isinstance(error, BusyError)
             if is_final or time.monotonic() + _PAUSE >= deadline:
                 what = "the one of this federation" if is_final else "at hand"
                 raise DealerLostError(f"is not {what}: {error}") from error
@@ -109,19 +109,21 @@ def _dealer_of(local: Local) -> Member:
     return dealer
 
 
-def _take(local: Local, run: bytes, seconds: float) -> tuple[Seat, list[int]]:
+def _take(local: Local, run: bytes, seconds: float) -> tuple[DealerConnection, list[int]]:
     """Returns this party's seat, and which parties have none yet."""
-    connection = dial(local, _dealer_of(local), DEALING, run, seconds=seconds).connection
+    connection = connect_to(local, _dealer_of(local), DEALING, run, seconds=seconds).connection
     try:
         deadline = time.monotonic() + _ATTEMPT
-        seat = Seat(local, run, connection, Stream(connection).read(KEY_BYTES, deadline))
+        seat = DealerConnection(
+            local, run, connection, Stream(connection).read(KEY_BYTES, deadline)
+        )
         return seat, _missing(seat, deadline)
     except BaseException:
         connection.close()
         raise
 
 
-def _wait_for(missing: list[int], seat: Seat, seconds: float, silence: float) -> None:
+def _wait_for(missing: list[int], seat: DealerConnection, seconds: float, silence: float) -> None:
     """Returns once the dealer says that nobody is missing."""
     deadline = time.monotonic() + seconds
     try:
@@ -137,7 +139,7 @@ def _wait_for(missing: list[int], seat: Seat, seconds: float, silence: float) ->
         raise DealerLostError(f"broke its connection: {error}.") from error
 
 
-def _missing(seat: Seat, deadline: float) -> list[int]:
+def _missing(seat: DealerConnection, deadline: float) -> list[int]:
     """Returns the ranks for which the dealer says that it waits."""
     (ranks,) = _MISSING.unpack(Stream(seat.connection).read(_MISSING.size, deadline))
     parties = len(seat.local.federation.parties)

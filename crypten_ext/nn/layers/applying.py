@@ -16,16 +16,16 @@ from crypten_ext.nn.provenance import (
     Version,
     features_of,
     mark,
-    refusal,
+    rejection,
     shares_of,
 )
 from crypten_ext.nn.tape import Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, bits_of, check_same_bits, ring_of
 from crypten_ext.ring.factors import Factor, Operand
 from extensions.errors import GradientError, InsecureError
-from extensions.network.activations import PiecewiseLinear
-from extensions.network.stages.stage import Activation, Stage
-from extensions.network.stages.trained import Linear, Trained
+from extensions.layers.activations import PiecewiseLinear
+from extensions.layers.stages.stage import Activation, Stage
+from extensions.layers.stages.trained import Linear, Trained
 from extensions.protocols.host import Batch
 
 import crypten
@@ -113,7 +113,7 @@ def apply_stages(
     ring = ring_of(x)
     origin = features_of(x) if CrypTensor.AUTOGRAD_ENABLED else None
     if origin is None and CrypTensor.AUTOGRAD_ENABLED and is_recorded(x):
-        raise refusal("The input of a layer", x, "what a layer of the model returned")
+        raise rejection("The input of a layer", x, "what a layer of the model returned")
     if origin is None and needs_host(x):
         return host()
     value = x.share.reshape(x.size(0), -1)
@@ -166,7 +166,7 @@ def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
     """
     origin = features_of(x, read=False)
     if origin is None or any(use.tape is not layer.tape for use in origin.layers):
-        raise refusal(
+        raise rejection(
             f"The input of layer {layer.name!r}",
             x,
             "the features of a batch or what another trained layer of the model made of them",

@@ -6,8 +6,8 @@ import torch
 
 from crypten_ext.ring.crypten_ring import as_tensor, bits_of, ring_of
 from extensions.errors import GradientError
-from extensions.network.activations import PiecewiseLinear, activate, activation_gradient
-from extensions.network.layers import backpropagate, linear
+from extensions.layers.activations import PiecewiseLinear, activate, activation_gradient
+from extensions.layers.linear_layers import backpropagate, linear
 
 from crypten.gradients import AutogradFunction
 from crypten.mpc import MPCTensor
@@ -41,7 +41,7 @@ class Linear(AutogradFunction):
 
 
 class Activation(AutogradFunction):
-    """A piecewise-linear activation (`extensions.network.activations`) and its derivative."""
+    """A piecewise-linear activation (`extensions.layers.activations`) and its derivative."""
 
     @staticmethod
     def forward(ctx: Any, x: MPCTensor, function: PiecewiseLinear) -> MPCTensor:

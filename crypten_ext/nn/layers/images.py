@@ -17,8 +17,8 @@ from crypten_ext.nn.layers.applying import (
 )
 from crypten_ext.nn.provenance import are_trained
 from extensions.errors import ArgumentError
-from extensions.network.sketch import Sketch
-from extensions.network.stages.grid import Grid, Pair
+from extensions.layers.builder import NetworkBuilder
+from extensions.layers.stages.grid import Grid, Pair
 
 import crypten
 from crypten.mpc import MPCTensor
@@ -118,12 +118,12 @@ def convolution(
     groups: int,
     trained: tuple[bool, bool],
 ) -> Found:
-    """Returns the stages of a convolution; errors are those of `Sketch`.
+    """Returns the stages of a convolution; errors are those of `NetworkBuilder`.
 
     `image` is channels, height and width; `weight` its shape, with one or two kernel sizes;
     `trained` whether the weight is, and whether there is a bias that is.
     """
-    sketch = Sketch(_grid(image)).convolution(
+    sketch = NetworkBuilder(_grid(image)).convolution(
         weight[0],
         _pair("kernel", weight[2:], len(weight)),
         stride=stride,
@@ -140,8 +140,8 @@ def convolution(
 def pooling(
     kind: str, image: tuple[int, int, int], kernel: Pair, stride: Pair, padding: Pair
 ) -> Found:
-    """Returns the stages of pooling, "average" or "largest"; errors are those of `Sketch`."""
-    sketch = Sketch(_grid(image))
+    """Returns the stages of "average" or "largest" pooling; raises as `NetworkBuilder` does."""
+    sketch = NetworkBuilder(_grid(image))
     getattr(sketch, kind)(kernel, stride=stride, padding=padding)
     shape = _sizes(sketch)
     return sketch.flatten(channels_last=False).stages, shape
@@ -190,7 +190,7 @@ def _grid(image: tuple[int, int, int]) -> Grid:
     return Grid(channels=channels, height=height, width=width, channels_last=False)
 
 
-def _sizes(sketch: Sketch) -> tuple[int, int, int]:
+def _sizes(sketch: NetworkBuilder) -> tuple[int, int, int]:
     grid = sketch.grid
     if grid is None:
         raise TypeError("the stages return no images")

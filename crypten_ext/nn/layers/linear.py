@@ -11,7 +11,7 @@ from crypten_ext.nn.layers.applying import (
 )
 from crypten_ext.nn.provenance import are_trained
 from extensions.errors import ArgumentError
-from extensions.network.stages import trained
+from extensions.layers.stages import trained
 
 import crypten
 from crypten.mpc import MPCTensor

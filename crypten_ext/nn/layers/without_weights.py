@@ -4,10 +4,10 @@ from typing import Any
 
 from crypten_ext.nn.layers.applying import apply_activation, check_enabled
 from crypten_ext.nn.layers.autograd import is_recorded
-from crypten_ext.nn.provenance import Provenance, features_of, mark, refusal
+from crypten_ext.nn.provenance import Provenance, features_of, mark, rejection
 from crypten_ext.ring.crypten_ring import ring_of
 from extensions.errors import ArgumentError
-from extensions.network import activations
+from extensions.layers import activations
 
 import crypten
 from crypten.cryptensor import CrypTensor
@@ -115,12 +115,12 @@ class Add(crypten.nn.module.Add):
             rule = "two results of the same shape and precision"
             raise ArgumentError("input", found, rule, code="shape")
         left, right = input
-        origin = one.beside(other, left.share[:1].numel())
+        origin = one.added_to(other, left.share[:1].numel())
         source = left if left.requires_grad else right
         return mark(source.recorded(left.share + right.share), origin)
 
 
 def _of_batch(branch: Any, origin: Provenance | None) -> Provenance:
     if origin is None:
-        raise refusal("A branch of a sum", branch, "what layers of the model made of a batch")
+        raise rejection("A branch of a sum", branch, "what layers of the model made of a batch")
     return origin

@@ -6,17 +6,17 @@ from rich.table import Table
 
 from extensions.cli import console
 from extensions.cli.options import Report
+from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options
-from extensions.owners.origin import FeatureExtraction
 from extensions.protocols.step import Step
 from extensions.rules import one_of
 from extensions.runs.budget.forecast import Sizes, announced, forecast
-from extensions.runs.config.schedule import SETTLED, Asked, Schedule, config_of
-from extensions.runs.config.seconds import NETWORKS, openly, run_of
-from extensions.runs.hosts import find_for, usual_pace
+from extensions.runs.config.run_time import NETWORKS, forecast_run, openly
+from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of
+from extensions.runs.hosts import default_speed, find_for
 from extensions.runs.hosts import plan as plan_step
-from extensions.runs.summaries.ahead import epsilon_of, line_of, running
+from extensions.runs.summaries.forecast import epsilon_of, line_of, running
 
 MOST_COLUMNS = 1 << 20
 HELD_OUT = 4
@@ -26,7 +26,7 @@ _COLUMNS = ("inputs", "outputs", "positions", "norms")
 
 def plan(
     sizes: Annotated[Sizes, Options("Records")],
-    run: Annotated[Asked, Options("Run", without=(*SETTLED, "classes"))],
+    run: Annotated[Asked, Options("Run", without=(*DERIVED, "classes"))],
     schedule: Annotated[Schedule, Options("Run")],
     network: Annotated[
         str | None,
@@ -49,11 +49,11 @@ def plan(
     step = (
         plan_step(engine, config, made, records) if config.hidden else openly(config, sizes.columns)
     )
-    pace = usual_pace(engine, running() - began)
+    speed = default_speed(engine, running() - began)
     if step.rounds:
-        pace = NETWORKS[network or "loopback"].slower(pace, config.parties)
+        speed = NETWORKS[network or "loopback"].slower(speed, config.parties)
     found = forecast(config, made, records, step)
-    run_ = run_of(config, records, sum(of_each) // HELD_OUT, step, pace)
+    run_ = forecast_run(config, records, sum(of_each) // HELD_OUT, step, speed)
     found["run"] = {"rounds": run_.rounds, "bytes": run_.bytes, "seconds": running() + run_.seconds}
     console.write(found, json_out)
     _show(found)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from extensions.cli import console
+from extensions.data.datasets import Columns, is_table, read_unlabelled
 from extensions.options import Option, Options, Writes
-from extensions.owners.data import Columns, is_table, read_unlabelled
 from extensions.printing import say
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model import (
@@ -18,9 +18,9 @@ from extensions.runs.model import (
 )
 from extensions.runs.model.backends import Computing
 from extensions.runs.model.export import export as write_as
-from extensions.runs.model.parties import OwnRows, Party, Query
+from extensions.runs.model.joint_use import Request
+from extensions.runs.model.parties import LocalRows, Party, Query
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
-from extensions.runs.model.together import Request
 from extensions.runs.options import Meeting
 
 Model = Annotated[Path, Option(help="Opened model: model.npz of `pea train --save`.")]
@@ -53,7 +53,7 @@ def predict(
         return
     features, ids = _asked(party.header, query, given, text)
     check_width(party.header, features)
-    found = party.ask(Request(task="predict"), {query.owner: OwnRows(x=features)})
+    found = party.ask(Request(task="predict"), {query.owner: LocalRows(x=features)})
     _write(party.header, found[query.owner if meeting is None else 0]["logits"], query.out, ids)
 
 

@@ -7,22 +7,22 @@ from typing import Annotated
 from extensions.cli import console
 from extensions.cli.budget import BudgetFile
 from extensions.cli.options import Ending
+from extensions.data.datasets import Columns
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options, Writes
-from extensions.owners.data import Columns
 from extensions.printing import say
-from extensions.runs.budget.kept import ledger_of, ledgers_of, spent_in
+from extensions.runs.budget.run_ledgers import ledger_of, ledgers_of, spent_in
 from extensions.runs.model import (
     MODEL_FILE,
     OpenedModel,
     write_opened,
 )
 from extensions.runs.model.backends import Computing
-from extensions.runs.model.parties import Counting, Holders, OwnRows, Party, held_out_of
+from extensions.runs.model.joint_use import Request, settings_of
+from extensions.runs.model.parties import Counting, Holders, LocalRows, Party, held_out_of
 from extensions.runs.model.recipe import GivenFeatures
-from extensions.runs.model.together import Request, settings_of
 from extensions.runs.options import Meeting
-from extensions.runs.outputs import foretold
+from extensions.runs.outputs import expected_precision
 
 
 def evaluate(
@@ -51,7 +51,7 @@ def evaluate(
     here = sum(len(rows.x) for rows in own.values() if rows.x is not None)
     config = settings_of(party.header, request)
     times, assuming = (1, "") if meeting is None else (config.parties, "as many as here: ")
-    console.expected(foretold(config, here * times), assuming)
+    console.expected(expected_precision(config, here * times), assuming)
     found = party.ask(request, own)[0]
     console.finish({**found, **spent_in([*ledgers.values()])}, ending)
 
@@ -82,7 +82,7 @@ def open_model(
         console.notice("no ledger is given, so that none notes that the model is opened.")
     if not party.header.config.private:
         console.notice("the model was trained with --no-dp: it may give training records away.")
-    own = {rank: OwnRows(ledger=path) for rank, path in ledgers.items()}
+    own = {rank: LocalRows(ledger=path) for rank, path in ledgers.items()}
     found = party.ask(Request(task="open"), own)[0]
     opened = OpenedModel(
         header=party.header, parameters=found["parameters"], whitening=party.whitening

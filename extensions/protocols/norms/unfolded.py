@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from extensions.network.layers import LayerGradient, LayerShape
+from extensions.layers.linear_layers import LayerGradient, LayerShape
 from extensions.protocols.dpsgd_plan import MATERIALISED_BITS, StepPlan
 from extensions.ring.interface import Ring, Share
 
@@ -64,7 +64,7 @@ def _materialised(
     return raised * (1 << (sum(bits) - 2 * kept))
 
 
-WAYS: dict[str, Callable[..., Asking]] = {"ghost": _ghost, "materialised": _materialised}
+NORM_METHODS: dict[str, Callable[..., Asking]] = {"ghost": _ghost, "materialised": _materialised}
 
 
 def _turned(ring: Ring, x: Share) -> Share:
@@ -99,9 +99,9 @@ class Unfolded:
 
     def __init__(self, ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> None:
         self._layers = [
-            WAYS[shape.way](ring, layer, shape, bits)
+            NORM_METHODS[shape.way](ring, layer, shape, bits)
             for layer, shape, bits in zip(layers, plan.layers, plan.norm_bits, strict=True)
-            if shape.way in WAYS
+            if shape.way in NORM_METHODS
         ]
         operands = [next(layer) for layer in self._layers]
         pairs = [pair for own in operands for pair in own]

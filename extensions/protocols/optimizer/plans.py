@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
-from extensions.network.layers import parameter_norm
+from extensions.layers.chain import Network
+from extensions.layers.linear_layers import parameter_norm
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.initialization import MAX_NORM
 from extensions.protocols.optimizer.state import iterates

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.host import Host
 from extensions.protocols.settings import Training

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from functools import partial, reduce
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
-from extensions.network.layers import parameter_norm
-from extensions.network.passes import Parameters, forward
+from extensions.layers.chain import Network
+from extensions.layers.linear_layers import parameter_norm
+from extensions.layers.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums, added, clipped_sums, parts_of, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.host import Batch

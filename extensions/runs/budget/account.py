@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import FILTER, Ledger
-from extensions.protocols.sums.counts import COUNTED
+from extensions.protocols.noisy_sums.counts import COUNTED
 from extensions.rules import POSITIVE, Between
 
 RECORD = "record"

@@ -40,6 +40,7 @@ does not need it: a record that is present in some of the steps only costs less.
 """
 
 from extensions.runs.checkpoints.agreement import Offer
+from extensions.runs.checkpoints.all_parties import AllCheckpoints, local_exchange, run_concurrently
 from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.folder import runs_in
 from extensions.runs.checkpoints.marks import claim_opening
@@ -47,7 +48,6 @@ from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.runs import check_files, run_settings
 from extensions.runs.checkpoints.script import ScriptCheckpoints
-from extensions.runs.checkpoints.together import AllCheckpoints, alone, at_once
 
 __all__ = [
     "AllCheckpoints",
@@ -56,10 +56,10 @@ __all__ = [
     "Offer",
     "PartyCheckpoints",
     "ScriptCheckpoints",
-    "alone",
-    "at_once",
     "check_files",
     "claim_opening",
+    "local_exchange",
+    "run_concurrently",
     "run_settings",
     "runs_in",
 ]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy.typing as npt
 
 from extensions import durable
+from extensions.data.datasets import write_private
 from extensions.errors import ArgumentError, PeaError
-from extensions.owners.data import write_private
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import marks
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.owners.data import read_party_file
+from extensions.data.datasets import read_party_file
+from extensions.runs.checkpoints.all_parties import AllCheckpoints
 from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
-from extensions.runs.checkpoints.together import AllCheckpoints
 
 
 def run_settings(

@@ -6,8 +6,8 @@ from typing import Any
 
 from extensions.protocols.agreement import Exchange
 from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.runs.checkpoints.all_parties import AllCheckpoints
 from extensions.runs.checkpoints.party import PartyCheckpoints
-from extensions.runs.checkpoints.together import AllCheckpoints
 
 Words = Sequence[Mapping[str, Integers]]
 """Of each party of the program its summands, by name."""

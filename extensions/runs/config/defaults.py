@@ -14,12 +14,12 @@ import math
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from extensions.network.losses import SQUARED
-from extensions.network.models.start_file import CHOSEN_BY_COUNTS, is_file
+from extensions.layers.losses import SQUARED
+from extensions.layers.models.start_file import CHOSEN_BY_COUNTS, is_file
 from extensions.privacy.calibration import calibrate_noise
 from extensions.protocols.noise import noise_without
 from extensions.protocols.optimizer.plans import response
-from extensions.runs.config.stated import Stated
+from extensions.runs.config.run_config import RunConfig
 
 TWO_CLASSES, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6
 """What noise moves a logit by, of two classes, of more, and of more where records are tables."""
@@ -33,11 +33,11 @@ ROOM = 54
 WITHOUT_NOISE = 8.0
 """Epsilon whose noise the rate follows where there is none."""
 
-AnyStated = TypeVar("AnyStated", bound=Stated)
+AnyRunConfig = TypeVar("AnyRunConfig", bound=RunConfig)
 
 
-class Usual(NamedTuple):
-    """Settings of a run; `Stated` says what each means. A rate of None follows from the noise."""
+class Defaults(NamedTuple):
+    """Settings of a run, explained in `RunConfig`. A rate of None follows from the noise."""
 
     steps: int = 120
     sample_rate: float = 0.1
@@ -48,25 +48,25 @@ class Usual(NamedTuple):
     bias_scale: float = 1.0
     whiten: bool = False
     one_output: bool = False
-    frac_bits: int = Stated.frac_bits
+    frac_bits: int = RunConfig.frac_bits
 
 
-CHOSEN = (*Usual._fields, "features")
+CHOSEN = (*Defaults._fields, "features")
 """Settings that are chosen where nobody gives them."""
 
-ONCE = Usual(steps=1, sample_rate=1.0)
+ONCE = Defaults(steps=1, sample_rate=1.0)
 """Of statistics, which are summed once, over all records."""
-PLAIN = Usual(lr=10.0)
+PLAIN = Defaults(lr=10.0)
 """Of linear models without privacy, whose gradients nothing bounds."""
-HIDDEN = Usual()
+HIDDEN = Defaults()
 """Of models with hidden layers, and of Adam."""
-NUMBER = Usual(steps=40, sample_rate=1.0, max_grad_norm=0.2)
+NUMBER = Defaults(steps=40, sample_rate=1.0, max_grad_norm=0.2)
 """Of squared errors, whose slopes are as long as they are: a rate of 2 and more would overshoot."""
-LINEAR = Usual(25, 0.2, None, max_grad_norm=0.25, momentum=0.5, average=0.4, bias_scale=0.0)
+LINEAR = Defaults(25, 0.2, None, max_grad_norm=0.25, momentum=0.5, average=0.4, bias_scale=0.0)
 TABLE = LINEAR._replace(steps=40, sample_rate=0.1, max_grad_norm=0.5, bias_scale=0.25)
 
 
-def usual(config: Stated, records: int) -> Usual:
+def defaults_of(config: RunConfig, records: int) -> Defaults:
     """Returns the settings of a run of which nothing is given but what it learns, and from what.
 
     Args:
@@ -96,32 +96,32 @@ def usual(config: Stated, records: int) -> Usual:
     return found._replace(max_grad_norm=0.5) if few and config.data_kind == "images" else found
 
 
-def follows_noise(config: Stated) -> bool:
+def follows_noise(config: RunConfig) -> bool:
     """Whether the default rate follows from noise: of private linear models, but with squares."""
     linear = config.model == "logistic" and config.method == "pea" and config.private
     return linear and config.optimizer == "sgd" and config.loss not in SQUARED
 
 
-def with_usual(config: AnyStated, records: int) -> AnyStated:
+def with_defaults(config: AnyRunConfig, records: int) -> AnyRunConfig:
     """Returns the settings, checked with those that nobody gave; a rate by noise is not yet one.
 
     Args:
         config: of the run.
         records: number of all parties' training records, or persons; public.
     """
-    found = usual(config, records)._asdict()
+    found = defaults_of(config, records)._asdict()
     found["lr"] = found["lr"] or config.lr
     chosen = {name: found[name] for name in config.chosen if name in found}
     if "frac_bits" in chosen and follows_noise(config):
         batch = chosen.get("sample_rate", config.sample_rate) * max(records, 1)
-        chosen["frac_bits"] = min(Stated.frac_bits, (ROOM - math.ceil(math.log2(batch))) // 2)
+        chosen["frac_bits"] = min(RunConfig.frac_bits, (ROOM - math.ceil(math.log2(batch))) // 2)
     if config.epochs is not None:
         rate = chosen.get("sample_rate", config.sample_rate)
         chosen["steps"] = max(1, round(config.epochs / rate))
     return replace(config, **chosen, chosen=(), epochs=None)
 
 
-def rate_of(config: Stated, records: int) -> float:
+def rate_of(config: RunConfig, records: int) -> float:
     """Returns the learning rate that follows from the noise of a run.
 
     Args:
@@ -144,13 +144,13 @@ def rate_of(config: Stated, records: int) -> float:
     return float(f"{min(rate, MOST_OF_TABLES) if tables else rate:.4g}")
 
 
-def _whitens(config: Stated) -> bool:
+def _whitens(config: RunConfig) -> bool:
     """Whether features are whitened: of images, where there is noise that its share is taken of."""
     known = config.private and config.epsilon is not None
     return config.data_kind == "images" and known and not is_file(config.init)
 
 
-def _has_one_output(config: Stated) -> bool:
+def _has_one_output(config: RunConfig) -> bool:
     """Whether two classes are learnt as one output, which is half the words."""
     free = config.class_weights is None and config.init not in CHOSEN_BY_COUNTS
     sums = config.loss in ("sigmoid", "hard-sigmoid") and not is_file(config.init)

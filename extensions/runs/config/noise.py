@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from extensions.errors import ArgumentError
-from extensions.network.tally import opened_bits, sensitivity
+from extensions.layers.tally import opened_bits, sensitivity
 from extensions.protocols.dpsgd_plan import check_multiplier
 from extensions.protocols.noise import least_sigma, most_sigma, party_variance
-from extensions.protocols.sums import gram, statistics
-from extensions.runs.config.stated import Stated
+from extensions.protocols.noisy_sums import second_moment, statistics
+from extensions.runs.config.run_config import RunConfig
 
 _EPSILONS = {
     "noise_multiplier": "epsilon",
@@ -18,7 +18,7 @@ _EPSILONS = {
 """Of what each noise follows, if it is not given."""
 
 
-def check_noise(config: Stated) -> None:
+def check_noise(config: RunConfig) -> None:
     """Checks that no noise is too narrow or too wide for the ring.
 
     Raises:
@@ -33,9 +33,9 @@ def check_noise(config: Stated) -> None:
     if not config.private:
         return
     people = config.rows_per_unit
-    grid = 2 * gram.FRAC_BITS
+    grid = 2 * second_moment.FRAC_BITS
     if config.whiten:
-        _check_opened(config, "noise_multiplier_whiten", gram.sigmas(people), grid)
+        _check_opened(config, "noise_multiplier_whiten", second_moment.sigmas(people), grid)
     if config.method == "statistics":
         unit = statistics.sensitivity(config.classes, people)
         _check_opened(config, "noise_multiplier", statistics.sigmas(unit, config.classes), grid)
@@ -48,7 +48,7 @@ def check_noise(config: Stated) -> None:
 
 
 def _check_opened(
-    config: Stated, name: str, unit: Sequence[float], frac_bits: int, given: str = ""
+    config: RunConfig, name: str, unit: Sequence[float], frac_bits: int, given: str = ""
 ) -> None:
     """Checks that the noise of that name is 0, or arrays can be opened with it.
 
@@ -64,7 +64,7 @@ def _check_opened(
 
 
 @contextmanager
-def _named(config: Stated, name: str) -> Iterator[None]:
+def _named(config: RunConfig, name: str) -> Iterator[None]:
     """An error is of the setting of that name, or of the epsilon that it follows from."""
     try:
         yield

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
-from extensions.owners.origin import FeatureExtraction
-from extensions.runs.config.cross import NOTHING_PRIVATE, check_rules
-from extensions.runs.config.defaults import Usual
-from extensions.runs.config.stated import Kind, Stated
+from extensions.runs.config.cross_rules import NOTHING_PRIVATE, check_rules
+from extensions.runs.config.defaults import Defaults
+from extensions.runs.config.run_config import Kind, RunConfig
 from extensions.runs.config.train import TrainConfig
 
-SETTLED = (
+DERIVED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data"),
     *("steps", "epochs", "lr", "sample_rate", "max_grad_norm"),
     *("momentum", "average", "bias_scale", "whiten", "one_output"),
@@ -22,7 +22,7 @@ SETTLED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Stated):
+class Asked(RunConfig):
     """Settings of a run as options give them, each in its range; `config_of` checks them all."""
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Schedule:
             both = (self.steps, self.epochs)
             raise ArgumentError("steps, epochs", both, "{steps} or {epochs}", code="either")
         given = {name: value for name, value in vars(self).items() if value is not None}
-        chosen = (name for name in Usual._fields if name not in given)
+        chosen = (name for name in Defaults._fields if name not in given)
         return {**given, "chosen": tuple(chosen)}
 
 

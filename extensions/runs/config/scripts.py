@@ -7,7 +7,7 @@ from extensions.privacy.mechanisms import Neighbours, SubsampledGaussian
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.rules import Whole, one_of
 from extensions.runs.config.defaults import CHOSEN
-from extensions.runs.config.stated import Kind
+from extensions.runs.config.run_config import Kind
 from extensions.runs.config.train import TrainConfig
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from extensions.privacy.accounting import check_target
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.protocols.settings import SHARE
-from extensions.runs.config.cross import LEARNT, check_rules
-from extensions.runs.config.defaults import follows_noise, rate_of, with_usual
+from extensions.runs.config.cross_rules import LEARNT, check_rules
+from extensions.runs.config.defaults import follows_noise, rate_of, with_defaults
 from extensions.runs.config.noise import check_noise
-from extensions.runs.config.stated import Stated
+from extensions.runs.config.run_config import RunConfig
 from extensions.runs.entry_points import check_offered
 
 Failure = Callable[["TrainConfig"], float]
@@ -20,8 +20,8 @@ HOSTS = "pea.backends"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(Stated):
-    """The settings of a run, of which `Stated` says what each means.
+class TrainConfig(RunConfig):
+    """The settings of a run, of which `RunConfig` says what each means.
 
     Raises:
         ArgumentError: one is out of range, or they do not go together.
@@ -108,7 +108,7 @@ class TrainConfig(Stated):
         Raises:
             ArgumentError: a setting that does not fit, here; there, as `resolved`.
         """
-        usual = with_usual(self, records)
+        usual = with_defaults(self, records)
 
         def resolve(failure: Failure) -> TrainConfig:
             config = usual.resolved(failure(usual))

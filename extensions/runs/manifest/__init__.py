@@ -1,12 +1,14 @@
 """A run's manifest: everything public of it, in one statement that all parties compare.
 
-It is compared before anything is shared (`extensions.protocols.sums.ways.agreed`; where parties are
-started one by one also where they meet, before their host is set up), and whatever differs is named
-at every party, with whose and both values. Its digest names the run to whoever deals, and is kept
-with report, checkpoints, prepared tuples and model. Functions of one's own and weights are stated
-by digest; none of them is sent.
+It is compared before anything is shared
+(`extensions.protocols.noisy_sums.algorithms.agree_on_algorithm`; where parties are started one by
+one also where they meet, before their host is set up), and whatever differs is named at every
+party, with whose and both values. Its digest names the run to whoever deals, and is kept with
+report, checkpoints, prepared tuples and model. Functions of one's own and weights are stated by
+digest; none of them is sent.
 """
 
+from extensions.runs.manifest.exemptions import PARTY_SPECIFIC, PRESENCE_ONLY
 from extensions.runs.manifest.manifest import (
     PROTOCOL,
     differences,
@@ -15,19 +17,18 @@ from extensions.runs.manifest.manifest import (
     settings_of,
     versions,
 )
-from extensions.runs.manifest.own import GIVEN, OWN
-from extensions.runs.manifest.statement import listed, spread, stated
+from extensions.runs.manifest.statement import comparable_settings, flattened, flattened_value
 
 __all__ = [
-    "GIVEN",
-    "OWN",
+    "PARTY_SPECIFIC",
+    "PRESENCE_ONLY",
     "PROTOCOL",
+    "comparable_settings",
     "differences",
-    "listed",
+    "flattened",
+    "flattened_value",
     "manifest_of",
     "of_tuples",
     "settings_of",
-    "spread",
-    "stated",
     "versions",
 ]

@@ -8,7 +8,7 @@ import extensions
 from extensions.protocols.agreement import Statement
 from extensions.public import Public
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest.statement import BY_RULE, listed, stated
+from extensions.runs.manifest.statement import BY_RULE, comparable_settings, flattened
 from extensions.runs.options import RunOptions
 
 PROTOCOL = 1
@@ -33,14 +33,14 @@ def manifest_of(
     `software` are distributions that the host is made of.
     """
     return Statement(
-        run={**settings_of(config, software), **listed(own.recipe), "columns": own.features},
-        start=stated(options),
+        run={**settings_of(config, software), **flattened(own.recipe), "columns": own.features},
+        start=comparable_settings(options),
     )
 
 
 def settings_of(config: TrainConfig, software: Sequence[str] = ()) -> dict[str, Any]:
     """Returns what is stated of a run whatever its records are: settings, and versions."""
-    return {**stated(config), **versions(software)}
+    return {**comparable_settings(config), **versions(software)}
 
 
 def of_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def differences(then: Any, config: TrainConfig) -> Iterator[str]:
     if not isinstance(before, dict):
         return
     chosen = {name: getattr(config, name) for name in config.chosen}
-    now = {**versions(()), **listed(config.facts), **chosen}
+    now = {**versions(()), **flattened(config.facts), **chosen}
     for name in sorted(now.keys() & before.keys()):
         if now[name] != before[name]:
             yield f"{name} is {now[name]}; in the run that is repeated it was {before[name]}."

@@ -12,6 +12,7 @@ from extensions.runs.model.files import (
 )
 from extensions.runs.model.header import FEATURE, Header, header_of
 from extensions.runs.model.inference import check_width, logits_of, scores_of, write_predictions
+from extensions.runs.model.share_store import LocalShareStore, ShareStore, check_free
 from extensions.runs.model.shares import (
     SharedModel,
     path_of,
@@ -20,16 +21,15 @@ from extensions.runs.model.shares import (
     read_shares,
     write_shares,
 )
-from extensions.runs.model.shelves import Here, Shelves, check_free
 
 __all__ = [
     "FEATURE",
     "MODEL_FILE",
     "Header",
-    "Here",
+    "LocalShareStore",
     "OpenedModel",
+    "ShareStore",
     "SharedModel",
-    "Shelves",
     "check_free",
     "check_there",
     "check_width",

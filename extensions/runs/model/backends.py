@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError
 from extensions.runs.hosts import find
-from extensions.runs.model.together import PartyFiles, Request
+from extensions.runs.model.joint_use import PartyFiles, Request
 from extensions.runs.options import Meeting
 from extensions.runs.providers import Provider, check_provider
 

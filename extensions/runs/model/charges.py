@@ -9,7 +9,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Host
 from extensions.runs.budget import Account, Entry, Reservations, read, update
-from extensions.runs.budget.planned import entry_of, planned
+from extensions.runs.budget.planned_cost import entry_of, planned
 from extensions.runs.checkpoints.marks import FINISHED
 from extensions.runs.config import TrainConfig
 from extensions.runs.model.shares import SharedModel

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from extensions.data.datasets import write_private
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network
+from extensions.layers.chain import Network
 from extensions.npz import read_npz
-from extensions.owners.data import write_private
 from extensions.protocols.host import named, pairs
-from extensions.protocols.sums.whitening import Whitening
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.header import Header
 
@@ -23,7 +23,7 @@ MODEL_FILE = "model.npz"
 _unusable = partial(ArgumentError, code="file")
 HEADER = "header"
 WHITENING = ("whitening_diagonal", "whitening_upper")
-"""What was opened of a whitening (`extensions.protocols.sums.whitening.Whitening.parts`)."""
+"""What was opened of a whitening (`extensions.protocols.noisy_sums.whitening.Whitening.parts`)."""
 SHARED = "save"
 """An array that files of shares have, and no others."""
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import extensions
+from extensions.data.datasets import Recipe, columns_in
+from extensions.data.schema import Schema
 from extensions.errors import ArgumentError
-from extensions.network.activations import relu
-from extensions.network.models.architectures import ARCHITECTURES
-from extensions.network.models.own_layers import PREFIX, checked
-from extensions.network.models.start_file import OWES, model_owes, owes
-from extensions.network.spec import ModelSpec
-from extensions.owners.data import Recipe, columns_in
-from extensions.owners.schema import Schema
-from extensions.protocols.sums.whitening import Whitening
+from extensions.layers.activations import relu
+from extensions.layers.models.architectures import ARCHITECTURES
+from extensions.layers.models.custom import PREFIX, checked
+from extensions.layers.models.start_file import OWES, is_chosen_by_counts, model_is_chosen_by_counts
+from extensions.layers.spec import ModelSpec
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.rules import POSITIVE
 from extensions.runs.config import TrainConfig
@@ -181,7 +181,7 @@ class Header:
                 manifest=said["manifest"],
                 software=said["software"],
                 whitening=whitening,
-                chosen_by_counts=model_owes(said),
+                chosen_by_counts=model_is_chosen_by_counts(said),
             )
             if len(header.classes) != spec.widths[-1]:
                 raise ValueError("not one name for each class")
@@ -218,5 +218,5 @@ def header_of(
         whitening=None
         if whitening is None
         else {"digest": whitening.digest, "ridge": whitening.ridge},
-        chosen_by_counts=owes(config.init),
+        chosen_by_counts=is_chosen_by_counts(config.init),
     )

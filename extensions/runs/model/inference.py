@@ -9,8 +9,8 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss, middle
-from extensions.network.passes import forward
+from extensions.layers.losses import Loss, middle
+from extensions.layers.passes import forward
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Reals, decode, encode
 from extensions.runs.model.files import OpenedModel
@@ -77,7 +77,7 @@ def scores_of(loss: Loss, logits: Reals) -> Reals:
     """Returns probabilities (records, classes).
 
     Those of two classes sum to 1 in each row, and are those of half the difference of the logits:
-    with it `extensions.network.tally.edges_of` counts a record, and its sign is the prediction.
+    with it `extensions.layers.tally.edges_of` counts a record, and its sign is the prediction.
     Of more classes those of "softmax" sum to 1, and those of the other losses tell each class from
     all others. Of one output "squared" and "least-squares" say a target's place in its range, 0..1.
     """

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from extensions.checks import check_left_out
+from extensions.data.datasets import Columns, Labels, columns_in, in_memory, is_table, load_own
+from extensions.data.origin import by_rank
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
-from extensions.owners.data import Columns, Labels, columns_in, in_memory, is_table, load_own
-from extensions.owners.origin import by_rank
 from extensions.ring.fixed_point import Reals
 from extensions.rules import POSITIVE
 from extensions.runs.config import TrainConfig
@@ -17,14 +17,14 @@ from extensions.runs.model.backends import Computing, find_model_backend
 from extensions.runs.model.charges import has_run
 from extensions.runs.model.files import check_there
 from extensions.runs.model.header import Header
+from extensions.runs.model.joint_use import PartyFiles, Request, settings_of
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
 from extensions.runs.model.shares import paths_in, read_own, read_shares
-from extensions.runs.model.together import PartyFiles, Request, settings_of
 from extensions.runs.options import Meeting
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnRows:
+class LocalRows:
     """What one party brings beside its share: features and labels of records, and their ledger."""
 
     x: Reals | None = None
@@ -151,7 +151,7 @@ class Party:
                     "were these the records of the training? Else that of those lacks the opening."
                 )
 
-    def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
+    def ask(self, request: Request, own: Mapping[int, LocalRows]) -> list[dict[str, Any]]:
         """Returns what each party gets, or this one alone.
 
         The request is the same at all parties. What they bring is by rank; with one share that of
@@ -161,9 +161,9 @@ class Party:
         if self.meeting is None:
             if not own.keys() <= {*range(len(self.paths))}:
                 raise ArgumentError("owner", max(own), f"in 0..{len(self.paths) - 1}")
-            rows = [own.get(rank, OwnRows()) for rank in range(len(self.paths))]
+            rows = [own.get(rank, LocalRows()) for rank in range(len(self.paths))]
         else:
-            rows = [next(iter(own.values()), OwnRows())]
+            rows = [next(iter(own.values()), LocalRows())]
         with in_memory([{"x": each.x, "y": each.y} for each in rows]) as files:
             given = [
                 PartyFiles(
@@ -178,7 +178,7 @@ class Party:
 
 def held_out_of(
     header: Header, path: Path, columns: Columns, given: GivenFeatures, ledger: Path | None = None
-) -> OwnRows:
+) -> LocalRows:
     """Returns the held-out records of a file as the training of the model saw them."""
     columns.check(tables=is_table(path), schema=header.schema is not None)
     names = header.classes if "class 0" in header.facts else None
@@ -194,7 +194,7 @@ def held_out_of(
             raise ArgumentError("records", f"{path.name}: {', '.join(found)}", allowed)
         x = x[:, [found.index(name) for name in header.columns]]
     chosen = as_in_training(header, given)
-    return OwnRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)
+    return LocalRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)
 
 
 def _text(path: Path | None) -> str | None:

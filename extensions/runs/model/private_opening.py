@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.protocols.host import Arrays, Host
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share

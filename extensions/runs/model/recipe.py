@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
+from extensions.data.features import names_file, names_function
+from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
 from extensions.options import Options
-from extensions.owners.features import names_file, names_function
-from extensions.owners.origin import FeatureExtraction
 from extensions.printing import ERR, say
 from extensions.runs.model.header import FEATURE, Header
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy.typing as npt
 
+from extensions.data.datasets import write_private
 from extensions.errors import ArgumentError
-from extensions.owners.data import write_private
 from extensions.protocols.host import named
-from extensions.protocols.sums.whitening import Whitening
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.fixed_point import Integers
 from extensions.runs.model.files import HEADER, SHARED, ModelFile, header_array, whitening_arrays
 from extensions.runs.model.header import Header

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from extensions.runs.budget import Account, Entry
-from extensions.runs.summaries.answer import left_of, number
+from extensions.runs.summaries.result import left_of, number
 
 USUAL_DELTA = 1e-5
 
@@ -52,7 +52,7 @@ def _run(entry: Entry, delta: float) -> dict[str, Any]:
     }
 
 
-def told(shown: Mapping[str, Any]) -> Iterator[str]:
+def ledger_lines(shown: Mapping[str, Any]) -> Iterator[str]:
     """Yields what `pea budget` says beside the runs of a `summary`."""
     cap, delta, unit = shown["cap"], shown["delta"], shown["unit"]
     yield (

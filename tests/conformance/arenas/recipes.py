@@ -7,12 +7,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extensions.network import activations, layers, passes, softmax
-from extensions.network import chain as network
-from extensions.network.activations import PiecewiseLinear
-from extensions.network.layers import LayerGradient
-from extensions.network.losses import Loss, row_weights
-from extensions.network.tally import summary, tally
+from extensions.layers import activations, linear_layers, passes, softmax
+from extensions.layers import chain as network
+from extensions.layers.activations import PiecewiseLinear
+from extensions.layers.linear_layers import LayerGradient
+from extensions.layers.losses import Loss, row_weights
+from extensions.layers.tally import summary, tally
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import clipping, dpsgd, initialization
 from extensions.protocols import inverse_sqrt as one_hot
@@ -139,11 +139,11 @@ def probabilities(ring: Ring, logits: Share) -> Shares:
 
 
 def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None = None) -> Shares:
-    return [layers.linear(ring, inputs, weight, bias)]
+    return [linear_layers.linear(ring, inputs, weight, bias)]
 
 
 def backpropagate(ring: Ring, deltas: Share, weight: Share) -> Shares:
-    return [layers.backpropagate(ring, deltas, weight)]
+    return [linear_layers.backpropagate(ring, deltas, weight)]
 
 
 def dpsgd_step(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from extensions.network.layers import LayerGradient
+from extensions.layers.linear_layers import LayerGradient
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.activations import hard_sigmoid, relu, sigmoid
-from extensions.network.chain import Network
+from extensions.layers.activations import hard_sigmoid, relu, sigmoid
+from extensions.layers.chain import Network
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from extensions.ring.fixed_point import Integers, encode

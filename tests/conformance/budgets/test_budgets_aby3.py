@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extensions.network.activations import relu, sigmoid
-from extensions.network.chain import Network
+from extensions.layers.activations import relu, sigmoid
+from extensions.layers.chain import Network
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crypten_ext.ring.exchange import DIRECT_BYTES
-from extensions.network.activations import sigmoid
+from extensions.layers.activations import sigmoid
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena, CrypTenArena

@@ -19,20 +19,20 @@ import torch
 
 from crypten_ext.dealer import messages, serve
 from crypten_ext.dealer.client import Client
-from crypten_ext.dealer.connection import LARGEST, door
+from crypten_ext.dealer.connection import LARGEST, listener
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.server import Dealt
 from crypten_ext.dealer.streams import tuple_stream
-from crypten_ext.here import ADDRESS, seat_at
+from crypten_ext.local_dealer import ADDRESS, local_end_at
 from crypten_ext.processes.launch import Parties
 from extensions.errors import DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
-from extensions.transport.end import HEADER
-from extensions.transport.post import Post
-from extensions.transport.returning import Returning
+from extensions.transport.endpoint import HEADER
+from extensions.transport.reconnecting import Reconnector
+from extensions.transport.reliable_channel import ReliableChannel
 from tests.conftest import SHARED
 from tests.helpers.commands import assert_dies_with, pea
 from tests.helpers.federations import meshes
@@ -151,7 +151,7 @@ def dealer_here(parties: int, outcome: dict[str, Any]) -> Iterator[str]:
 
 def come(address: str, rank: int, parties: int) -> Client:
     """A party's client of a dealer of this user on this machine."""
-    return Client.connected(partial(seat_at, address, rank, parties))
+    return Client.connected(partial(local_end_at, address, rank, parties))
 
 
 def view_of_run(scale: float) -> dict[int, list[bytes]]:
@@ -186,7 +186,7 @@ class Pair:
 
     def __init__(self, folder: Path, latest: float = PATIENCE) -> None:
         self.dealer, party = meshes(folder, 2)
-        self.corrections = Corrections(partial(Post, party, LARGEST), latest)
+        self.corrections = Corrections(partial(ReliableChannel, party, LARGEST), latest)
         self.heard: list[messages.Announcement] = []
 
     def say(self, message: bytes) -> None:
@@ -387,7 +387,7 @@ def test_a_dealer_that_stops_is_named():
 
 
 def test_a_dealer_ends_with_a_party_that_dies(monkeypatch):
-    monkeypatch.setattr(door, "Returning", partial(Returning, seconds=1.0))
+    monkeypatch.setattr(listener, "Reconnector", partial(Reconnector, seconds=1.0))
     outcome: dict[str, Any] = {}
     with (
         dealer_here(3, outcome) as address,

@@ -21,14 +21,14 @@ from crypten_ext.dealer.material import Header
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion, tuple_stream
-from crypten_ext.here import seat_at
+from crypten_ext.local_dealer import local_end_at
 from crypten_ext.processes.launch import Parties
 from extensions.errors import DealerLostError, MaterialError, PartyLostError
 from extensions.protocols.noise import LEAST_SCALE, summand_scale
 from extensions.ring.fixed_point import Integers
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import of_tuples, settings_of
-from extensions.transport.hello import NO_RUN
+from extensions.transport.handshake_messages import NO_RUN
 from tests.crypten_ext.dealer.test_dealer import come, dealer_here
 from tests.helpers.openings import COUNT, uniform_p_value
 from tests.helpers.refused import refused
@@ -157,7 +157,7 @@ def test_what_a_new_plan_asks_for_again_is_dealt_again_alike():
     request, words = asked((6,)), []
 
     def party(address: str, rank: int) -> None:
-        talk = Talk(connect(partial(seat_at, address, rank, 2), NO_RUN))
+        talk = Talk(connect(partial(local_end_at, address, rank, 2), NO_RUN))
         talk.send(messages.announcement(1, 5, [request], plan=True))
         ahead = [messages.unpack(talk.receive()) for _ in range(2)]
         talk.send(messages.announcement(2, 5, [request], plan=False))

@@ -14,7 +14,7 @@ from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import tuple_stream
-from crypten_ext.here import seat_at
+from crypten_ext.local_dealer import local_end_at
 from extensions.errors import DealerLostError
 from tests.crypten_ext.dealer.test_dealer import dealer_here
 
@@ -37,7 +37,7 @@ def run(*, ahead: bool) -> list[tuple[list[list[torch.Tensor]], list[tuple[int, 
     """Returns the shares of some steps, of which the third one asks for another tuple."""
 
     def party(address: str, rank: int):
-        client = Watched.connected(partial(seat_at, address, rank, PARTIES))
+        client = Watched.connected(partial(local_end_at, address, rank, PARTIES))
         client.drawn = []
         shares = []
         for step in range(STEPS):

@@ -16,8 +16,8 @@ from crypten_ext.dealer.material import _HEADER_AT, LENGTH, Header
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from crypten_ext.run.preparation import whole_run
+from extensions.data.datasets import write_private
 from extensions.errors import MaterialError, PeaError
-from extensions.owners.data import write_private
 from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
 from tests.helpers.bombs import LARGE, peak

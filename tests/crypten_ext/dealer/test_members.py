@@ -18,7 +18,7 @@ import torch
 from crypten_ext.dealer import begin_run, serve_runs, server
 from crypten_ext.dealer import client as dealt
 from crypten_ext.dealer.client import Client
-from crypten_ext.dealer.connection import Door, Seat, connect
+from crypten_ext.dealer.connection import DealerConnection, DealerListener, connect
 from crypten_ext.dealer.connection.party import AGAIN, DEALING
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.server import Dealt
@@ -26,8 +26,8 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.transport import Session
 from extensions.errors import DealerLostError, PartyLostError
 from extensions.runs.options import Meeting
-from extensions.runs.processes.seats import federation_of
-from extensions.transport import Federation, Local, Member, RefusedError, dial
+from extensions.runs.processes.credentials import federation_of
+from extensions.transport import Federation, Local, Member, RejectedError, connect_to
 from tests.helpers.cable import Cable, cuts_of
 from tests.helpers.commands import PROGRAM
 from tests.helpers.federations import RUN, at_once, identities, listeners
@@ -119,7 +119,7 @@ def test_another_run_waits_and_is_told_at_both_ends_what_is_dealt_for(place):
         def is_seated() -> bool:
             try:
                 visit(late, OTHER_RUN)
-            except RefusedError as error:
+            except RejectedError as error:
                 return "expected the run" in str(error)  # and not its own seat of before
             return False
 
@@ -230,7 +230,9 @@ def test_connections_to_the_dealer_that_break_anywhere_go_on_and_nothing_is_deal
 
 
 def test_a_dealer_that_is_not_back_in_time_is_named(apart, monkeypatch):
-    monkeypatch.setattr(Seat, "correspond", partialmethod(Seat.correspond, seconds=0.5))
+    monkeypatch.setattr(
+        DealerConnection, "correspond", partialmethod(DealerConnection.correspond, seconds=0.5)
+    )
     thread = apart.serve(2)
     clients = at_once(*apart.coming(RUN))
     apart.cable.is_out = True
@@ -251,7 +253,7 @@ def test_nobody_else_takes_the_place_of_a_connection(place):
     thread = place.serve(1)
     clients = at_once(*place.coming(RUN))
     expected = "expected a party of a run that is dealt for, came p0 of "
-    with pytest.raises(RefusedError, match=expected + OTHER_RUN.hex()):
+    with pytest.raises(RejectedError, match=expected + OTHER_RUN.hex()):
         come_back(place, OTHER_RUN)
     squares(clients, 1)
     at_once(*(client.close for client in clients))
@@ -261,7 +263,7 @@ def test_nobody_else_takes_the_place_of_a_connection(place):
 def come_back(place: Place, run: bytes) -> None:
     """Says that it is party 0 of a run whose connection broke."""
     dealer = place.federation.dealer
-    dial(place.parties[0], dealer, AGAIN, run, seconds=PATIENCE).connection.close()
+    connect_to(place.parties[0], dealer, AGAIN, run, seconds=PATIENCE).connection.close()
 
 
 def test_a_party_of_another_run_keeps_no_seat(place):
@@ -276,7 +278,7 @@ def test_a_party_of_another_run_keeps_no_seat(place):
 def visit(local: Local, run: bytes) -> None:
     """A member comes for a seat, and leaves it."""
     dealer = local.federation.dealer
-    dial(local, dealer, DEALING, run, seconds=PATIENCE).connection.close()
+    connect_to(local, dealer, DEALING, run, seconds=PATIENCE).connection.close()
 
 
 def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[Any]:
@@ -285,7 +287,7 @@ def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[An
     def answer() -> Any:
         place.places[2].settimeout(PATIENCE)
         connection, _ = place.places[2].accept()
-        return Door(dealer, place.places[2]).receive(connection)
+        return DealerListener(dealer, place.places[2]).receive(connection)
 
     return at_once(answer, visitor)
 
@@ -302,7 +304,7 @@ def test_a_substituted_dealer_is_refused_at_both_ends(place, tmp_path):
         connect(lambda: place.parties[0], RUN, patience=0.0)
 
     there, here = answered(place, substitute, come)
-    assert isinstance(there, RefusedError), there
+    assert isinstance(there, RejectedError), there
     assert isinstance(here, DealerLostError), here
     assert "the dealer is not the one of this federation" in str(here)
     for text in (str(there), str(here)):
@@ -339,7 +341,7 @@ def test_a_party_of_another_federation_is_refused_at_both_ends(place, tmp_path):
     there, here = answered(
         place, place.dealer, lambda: connect(lambda: Local(other[0], foreign), RUN, 0.0)
     )
-    assert isinstance(there, RefusedError), there
+    assert isinstance(there, RejectedError), there
     for text in (str(there), str(here)):
         assert place.federation.digest.hex() in text
         assert foreign.digest.hex() in text
@@ -354,12 +356,12 @@ def test_who_is_no_party_gets_no_seat(tmp_path):
 
     def answer() -> Any:
         connection, _ = places[2].accept()
-        return Door(Local(own[2], federation), places[2]).receive(connection)
+        return DealerListener(Local(own[2], federation), places[2]).receive(connection)
 
     lab = Local(own[1], federation)
     results = at_once(answer, lambda: visit(lab, RUN))
     for each in results:
-        assert isinstance(each, RefusedError)
+        assert isinstance(each, RejectedError)
         assert "expected a party, came lab, a client" in str(each)
     for one in places:
         one.close()
@@ -369,10 +371,12 @@ def test_a_connection_for_another_purpose_is_refused_at_both_ends(place):
     there, here = answered(
         place,
         place.dealer,
-        lambda: dial(place.parties[0], place.federation.dealer, "data", RUN, seconds=PATIENCE),
+        lambda: connect_to(
+            place.parties[0], place.federation.dealer, "data", RUN, seconds=PATIENCE
+        ),
     )
     for each in (there, here):
-        assert isinstance(each, RefusedError)
+        assert isinstance(each, RejectedError)
         assert "'tuples'" in str(each)
         assert "'data'" in str(each)
 

@@ -19,8 +19,8 @@ from crypten_ext.pencil import local
 from crypten_ext.pencil.local import meeting_of
 from crypten_ext.pencil.model import accuracy, read_model, write_model
 from crypten_ext.pencil.terms import Terms
+from extensions.data.datasets import write_private
 from extensions.errors import PartyLostError
-from extensions.owners.data import write_private
 from extensions.printing import CUT_SHORT
 from extensions.runs.budget import Cap, path_of, read, update
 from extensions.transport import Federation, Identity, Member, make

@@ -21,7 +21,7 @@ from extensions.protocols.pencil.step import encoded_layer, noisy_sums
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.budget import Cap, read, update
-from extensions.two_party.pairwise.owned import DATA
+from extensions.two_party.pairwise.products import DATA
 from tests.conftest import SHARED
 from tests.helpers.party_tasks.pencil import BUDGET, STEPS, TERMS, encoded, model_of, records
 from tests.helpers.refused import refused

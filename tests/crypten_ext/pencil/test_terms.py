@@ -12,7 +12,7 @@ from crypten_ext.pencil.model import read_model, write_model
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from crypten_ext.pencil.turn import _pieces
 from extensions.errors import ArgumentError
-from extensions.network.models.own_layers import PREFIX
+from extensions.layers.models.custom import PREFIX
 from tests.helpers.arrays import arrays_of
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 from tests.helpers.refused import refused

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from extensions.runs.options import Meeting
-from extensions.runs.processes.seats import federation_of
+from extensions.runs.processes.credentials import federation_of
 from extensions.transport import make
 from tests.crypten_ext.test_launch import by_hand, last_line
 from tests.helpers.federations import identities, listeners

@@ -248,7 +248,7 @@ def test_a_host_begins_before_noise_is_calibrated_which_happens_once(monkeypatch
 
         monkeypatch.setattr(module, name, tell)
 
-    monkeypatch.setattr(clear_backend, "at_hand", at_hand, raising=False)
+    monkeypatch.setattr(clear_backend, "warm_up", at_hand, raising=False)
     told(planning, "calibrate_noise")
     told(clear_backend, "train")
     wanted = ("--epsilon", 2.25, "--delta", 1e-5, "--no-whiten", "--budget", "none")

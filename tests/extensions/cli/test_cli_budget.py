@@ -9,7 +9,7 @@ import pytest
 
 from extensions.errors import ArgumentError
 from extensions.runs.budget import path_of
-from extensions.runs.budget.kept import ledgers_of
+from extensions.runs.budget.run_ledgers import ledgers_of
 from tests.helpers.commands import pea, report_of
 from tests.helpers.crashes import epsilons_computed_once
 from tests.helpers.refused import refused

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.owners.data import read_party_file
-from extensions.owners.data.records import KINDS
+from extensions.data.datasets import read_party_file
+from extensions.data.datasets.records import KINDS
 from tests.extensions.cli.test_cli_parties import NOISE, free_address
 from tests.helpers.commands import call, pea, report_of, started
 from tests.helpers.refused import refused

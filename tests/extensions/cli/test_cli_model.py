@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.owners.data import (
+from extensions.data.datasets import (
     Columns,
     bounded_rows,
     load_own,
@@ -16,7 +16,7 @@ from extensions.owners.data import (
     read_party_file,
     write_private,
 )
-from extensions.owners.schema import to_toml
+from extensions.data.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
 from extensions.runs.model.parties import held_out_of
 from extensions.runs.model.recipe import GivenFeatures

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from crypten_ext.processes.joining import joined
+from extensions.data.datasets import write_records
 from extensions.errors import PartyLostError
-from extensions.owners.data import write_records
 from extensions.protocols.agreement import Statement
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import Command, pea, report_of, started, work_of

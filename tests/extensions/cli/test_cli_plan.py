@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.instruments.memory import peak_memory
-from extensions.owners.data import Split, write_parts
+from extensions.data.datasets import Split, write_parts
 from tests.conftest import SHARED
 from tests.helpers.commands import pea
 from tests.helpers.players import SERVERS, free_addresses, running_players, write

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.data.features import names_file, names_function
 from extensions.errors import ArgumentError
-from extensions.owners.features import names_file, names_function
 from extensions.runs.model import Header, read_opened
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
 from tests.helpers.arrays import arrays_of

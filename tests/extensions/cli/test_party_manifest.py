@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from extensions.cli import training
-from extensions.owners.data import read_party_file
+from extensions.data.datasets import read_party_file
 from extensions.protocols.agreement import Statement
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest import OWN, manifest_of
+from extensions.runs.manifest import PARTY_SPECIFIC, manifest_of
 from extensions.runs.processes import Template
 from tests.extensions.cli.test_cli_parties import free_address
 from tests.helpers.commands import PLAIN, call, command_of, pea
@@ -73,7 +73,11 @@ FREE = {
     **{"--rank": "Meeting.rank", "--rendezvous": "Meeting.rendezvous"},
     **{"--dealer": "Meeting.dealer", "--join-timeout": "Meeting.join_timeout"},
     **{"--key": "Meeting.key"},
-    **{"--records": "Seat.records", "--budget": "Seat.budget", "--save": "RunOptions.save"},
+    **{
+        "--records": "PartyOptions.records",
+        "--budget": "PartyOptions.budget",
+        "--save": "RunOptions.save",
+    },
     **{"--weights": "FeatureExtraction.weights", "--no-feature-cache": "FeatureExtraction.keep"},
     **{"--json": "Ending.report", "--verbose": "Ending.verbose", "--config": "config_file"},
 }
@@ -129,7 +133,7 @@ def options_of_party() -> set[str]:
 def test_every_option_of_a_party_is_compared_or_its_own():
     assert {*COMPARED} | {*FREE} == options_of_party()
     assert not {*COMPARED} & {*FREE}
-    assert {*FREE.values()} <= {*OWN}
+    assert {*FREE.values()} <= {*PARTY_SPECIFIC}
 
 
 @pytest.mark.parametrize("option", [*COMPARED])

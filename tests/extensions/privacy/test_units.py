@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from extensions.network.passes import forward
+from extensions.layers.passes import forward
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, capacity, check_records, draw_rows

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.network.layers import LayerShape
+from extensions.layers.linear_layers import LayerShape
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import StepPlan

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.layers import LayerGradient
+from extensions.layers.linear_layers import LayerGradient
 from extensions.protocols.dpsgd import clipped_sums, squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import ClearRing

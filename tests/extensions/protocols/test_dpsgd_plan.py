@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extensions.errors import ArgumentError
-from extensions.network.layers import LayerGradient, LayerShape
+from extensions.layers.linear_layers import LayerGradient, LayerShape
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan

@@ -14,10 +14,10 @@ from scipy.stats import chi2
 
 from crypten_ext import nn
 from crypten_ext.run.initialization import initialize as initialize_encrypted
-from extensions.network.evaluation import count_misses
-from extensions.network.spec import ModelSpec
-from extensions.owners.data import load_raw, split_among
-from extensions.owners.origin import FeatureExtraction
+from extensions.data.datasets import load_raw, split_among
+from extensions.data.origin import FeatureExtraction
+from extensions.layers.evaluation import count_misses
+from extensions.layers.spec import ModelSpec
 from extensions.privacy.accounting import NEIGHBOURS, Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, check_records
@@ -33,7 +33,7 @@ from extensions.ring.fixed_point import Integers, decode, encode
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_local_training, train_locally
-from extensions.runs.manifest import stated
+from extensions.runs.manifest import comparable_settings
 from tests.conftest import Pools
 from tests.extensions.cli.test_cli_parties import parties_by_hand
 from tests.helpers.commands import pea, report_of
@@ -212,7 +212,7 @@ def test_a_run_starts_from_the_average_that_it_was_asked_for(weighting: str):
     for own, first, second in zip(found, *models, strict=True):
         np.testing.assert_allclose(own, share * first + (1 - share) * second, atol=2.0**-17)
     assert counts[0] > 600
-    assert report["init_weighting"] == stated(settings)["init_weighting"] == weighting
+    assert report["init_weighting"] == comparable_settings(settings)["init_weighting"] == weighting
 
 
 def test_public_starts_are_zero_or_random():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.network.layers import LayerGradient
+from extensions.layers.linear_layers import LayerGradient
 from extensions.privacy.gaussian_table import TAIL
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extensions.owners.data import load, split_among
+from extensions.data.datasets import load, split_among
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.data.datasets import write_private
 from extensions.errors import ArgumentError
-from extensions.network.losses import LOSSES
-from extensions.network.models.own_layers import Layers
-from extensions.network.models.start_file import kept
-from extensions.network.spec import ModelSpec
-from extensions.owners.data import write_private
+from extensions.layers.losses import LOSSES
+from extensions.layers.models.custom import Layers
+from extensions.layers.models.start_file import with_digest
+from extensions.layers.spec import ModelSpec
 from extensions.privacy.sampling import check_records
 from extensions.protocols.dpsgd import parts_of
 from extensions.protocols.host import Batch, pairs
@@ -88,7 +88,7 @@ def starts(model: str, weight: float, bias: float, folder: Path, seed: int) -> l
                 arrays[f"{name}_{i}"] = part * (norm / np.linalg.norm(part))
         path = folder / f"{len(list(folder.iterdir()))}.npz"
         write_private(path, **arrays)
-        found.append(kept(str(path)))
+        found.append(with_digest(str(path)))
     return found
 
 

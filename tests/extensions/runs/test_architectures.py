@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.network.passes import forward
-from extensions.network.spec import ModelSpec
+from extensions.layers.passes import forward
+from extensions.layers.spec import ModelSpec
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.config import TrainConfig

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split
 from extensions.privacy.accounting import FILTER, Ledger
 from extensions.runs.budget import Account, Cap, Entry, Reservations, path_of, read, update
 from extensions.runs.budget.account import COUNTED

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extensions.data.datasets import load, split_among
 from extensions.errors import ArgumentError, PeaError
-from extensions.owners.data import load, split_among
 from extensions.runs.checkpoints import (
     AllCheckpoints,
     CheckpointOptions,
     Offer,
     PartyCheckpoints,
-    at_once,
+    run_concurrently,
 )
 from extensions.runs.checkpoints.agreement import settle
 from extensions.runs.checkpoints.files import read
@@ -98,9 +98,9 @@ def test_all_parties_of_a_program_are_asked_at_once():
             raise PeaError(f"party {rank}")
         return 2 * rank
 
-    assert at_once(ask, range(3), [False] * 3) == [0, 2, 4]
+    assert run_concurrently(ask, range(3), [False] * 3) == [0, 2, 4]
     with pytest.raises(PeaError, match="party 1"):
-        at_once(ask, range(3), [False, True, True])
+        run_concurrently(ask, range(3), [False, True, True])
     assert sorted(ended[3:]) == [0, 1, 2]
 
 

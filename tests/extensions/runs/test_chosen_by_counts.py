@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.data.datasets import write_private
 from extensions.errors import ArgumentError
-from extensions.network.models.start_file import kept
-from extensions.owners.data import write_private
+from extensions.layers.models.start_file import with_digest
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
     Header,
@@ -21,7 +21,7 @@ from extensions.runs.model import (
     write_shares,
 )
 from extensions.runs.model.export import export
-from extensions.runs.model.together import Request, settings_of
+from extensions.runs.model.joint_use import Request, settings_of
 from tests.extensions.runs.test_model_together import shared
 from tests.helpers.arrays import arrays_of
 from tests.helpers.commands import PLAIN, once, pea
@@ -105,7 +105,7 @@ def test_what_checkpoints_leave_of_a_model_keeps_it(tmp_path):
     kept_in = tmp_path / "kept"
     options = ("--evaluate", "opened", "--checkpoint", kept_in)
     trained(tmp_path / "0", "--init", "local-accuracy", *options)
-    start = kept(str(kept_in / "party-0-opened.npz"))
+    start = with_digest(str(kept_in / "party-0-opened.npz"))
     with pytest.raises(ArgumentError) as caught:
         TrainConfig(private=False, init=start, evaluate="noisy")
     assert caught.value.argument == "init"
@@ -145,7 +145,7 @@ def test_a_file_that_does_not_say_it_owes_where_it_may(init, told, owes, tmp_pat
     path = write_opened(tmp_path / "older.npz", replace(model, header=header))
     arrays = arrays_of(path) | {"header": np.array(changed(model.header, init, told))}
     write_private(path, **arrays)
-    assert kept(str(path)).startswith("file-chosen-by-counts:" if owes else "file:")
+    assert with_digest(str(path)).startswith("file-chosen-by-counts:" if owes else "file:")
 
 
 def test_weights_without_a_header_are_public(tmp_path):
@@ -153,5 +153,5 @@ def test_weights_without_a_header_are_public(tmp_path):
     weights = {name: each for name, each in arrays_of(model).items() if name != "header"}
     bare = write_private(tmp_path / "bare.npz", **weights)
     other = write_private(tmp_path / "other.npz", **weights, header=np.array("of somebody"))
-    assert kept(str(bare)) == kept(str(other)) == kept(str(model))
-    TrainConfig(private=False, init=kept(str(bare)), evaluate="noisy")
+    assert with_digest(str(bare)) == with_digest(str(other)) == with_digest(str(model))
+    TrainConfig(private=False, init=with_digest(str(bare)), evaluate="noisy")

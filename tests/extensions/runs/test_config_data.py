@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.owners.data import (
+from extensions.data.datasets import (
     Split,
     load,
     read_party_file,
@@ -16,7 +16,7 @@ from extensions.owners.data import (
     write_parts,
     write_private,
 )
-from extensions.owners.data.records import standard_rows
+from extensions.data.datasets.records import standard_rows
 from extensions.privacy.accounting import NEIGHBOURS, epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig

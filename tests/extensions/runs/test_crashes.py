@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extensions.data.datasets import Split
 from extensions.errors import LostError
-from extensions.owners.data import Split
 from extensions.runs.config import TrainConfig
 from tests.helpers.crashes import (
     Attempt,

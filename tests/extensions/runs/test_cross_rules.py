@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from extensions.network.models.start_file import COUNTED, PREFIX
+from extensions.layers.models.start_file import COUNTED, PREFIX
 from extensions.runs.config import TrainConfig
-from extensions.runs.config.cross import RULES
+from extensions.runs.config.cross_rules import RULES
 from tests.helpers.refused import refused
 
 USUAL: dict[str, Any] = {"noise_multiplier": 1.0, "delta": 1e-5}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.owners.data import Split
-from extensions.owners.features import usual as usual_features
+from extensions.data.datasets import Split
+from extensions.data.features import default_features as usual_features
 from extensions.protocols.optimizer.plans import response
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 
-from extensions.network.spec import ModelSpec
+from extensions.layers.spec import ModelSpec
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_records, draw_rows
 from extensions.protocols import host

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.network.models.own_layers import PREFIX
-from extensions.network.spec import ModelSpec
+from extensions.layers.models.custom import PREFIX
+from extensions.layers.spec import ModelSpec
 from extensions.runs.model import Header, logits_of, read_opened, write_opened
-from extensions.runs.model.together import Request, settings_of
+from extensions.runs.model.joint_use import Request, settings_of
 from tests.extensions.runs.test_model import model_of
 from tests.helpers.arrays import arrays_of
 from tests.helpers.bombs import LARGE, peak

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.tally import BITS, MOST_RECORDS, opened_cells, sensitivity
-from extensions.owners.data import Split
+from extensions.data.datasets import Split
+from extensions.layers.tally import BITS, MOST_RECORDS, opened_cells, sensitivity
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import summand_scale
@@ -17,9 +17,15 @@ from extensions.protocols.records import Records
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from extensions.runs.local_data import held_out_records
 from extensions.runs.model import Header, OpenedModel, logits_of
-from extensions.runs.outputs import Outputs, account_for_count, foretold, noise_of, titles_of
-from extensions.runs.owned import held_out_records
+from extensions.runs.outputs import (
+    Outputs,
+    account_for_count,
+    expected_precision,
+    noise_of,
+    titles_of,
+)
 from tests.helpers.commands import pea
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, variance_p_value
@@ -145,10 +151,10 @@ def test_more_classes_have_intervals_of_what_is_counted():
 
 
 def test_what_it_will_tell_is_said_before_where_there_is_something():
-    assert foretold(CONFIG, 420) is not None
+    assert expected_precision(CONFIG, 420) is not None
     for changes in ({"evaluate": "mpc"}, {"metrics": "accuracy"}, {"classes": 3}):
-        assert foretold(replace(CONFIG, **changes), 420) is None
-    assert foretold(CONFIG, 0) is None
+        assert expected_precision(replace(CONFIG, **changes), 420) is None
+    assert expected_precision(CONFIG, 0) is None
 
 
 def test_so_many_records_that_sums_leave_the_ring_are_refused_before_they_are_shared():

@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 
 import extensions
-from extensions.network.losses import LOSSES
-from extensions.owners.data import Split, read_party_file, write_records
+from extensions.data.datasets import Split, read_party_file, write_records
+from extensions.layers.losses import LOSSES
 from extensions.protocols.agreement import Statement, canonical, check_equal
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest import GIVEN, OWN, manifest_of, spread, stated
+from extensions.runs.manifest import (
+    PARTY_SPECIFIC,
+    PRESENCE_ONLY,
+    comparable_settings,
+    flattened_value,
+    manifest_of,
+)
 from extensions.runs.options import Meeting, RunOptions
 from tests.helpers.refused import refused
 from tests.helpers.seated import refusals
@@ -74,7 +80,7 @@ def with_other(settings: Any, name: str) -> Any:
 
 def names_of(settings: Any, name: str) -> set[str]:
     """Returns what is stated otherwise where a field is another."""
-    before, after = stated(settings), stated(with_other(settings, name))
+    before, after = comparable_settings(settings), comparable_settings(with_other(settings, name))
     return {each for each in {*before, *after} if before.get(each) != after.get(each)}
 
 
@@ -87,7 +93,7 @@ def check_refused(found: list[str], name: str, first: object, odd: object) -> No
 
 @pytest.mark.parametrize("name", [field.name for field in fields(TrainConfig)])
 def test_a_setting_that_one_party_has_otherwise_is_named_at_all(name):
-    assert f"TrainConfig.{name}" not in OWN
+    assert f"TrainConfig.{name}" not in PARTY_SPECIFIC
     (shown,) = names_of(CONFIG, name)
     other = with_other(CONFIG, name)
     own = replace(part(), recipe={})
@@ -95,15 +101,22 @@ def test_a_setting_that_one_party_has_otherwise_is_named_at_all(name):
     if name == "chosen":
         assert f"{shown} = nothing at parties 0 and 2, True at party 1" in refusals(plans)[0]
         return
-    check_refused(refusals(plans), shown, stated(CONFIG)[shown], stated(other)[shown])
+    check_refused(
+        refusals(plans),
+        shown,
+        comparable_settings(CONFIG)[shown],
+        comparable_settings(other)[shown],
+    )
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(RunOptions)])
 def test_what_a_run_reads_and_writes_is_each_partys_own_or_given_by_all(name):
     place = f"RunOptions.{name}"
-    assert (place in OWN) != (place in GIVEN)
-    shown = names_of(OPTIONS, name) if place in OWN else {"material", "checkpoints"} & {name}
-    assert shown == ({name} if place in GIVEN else set())
+    assert (place in PARTY_SPECIFIC) != (place in PRESENCE_ONLY)
+    shown = (
+        names_of(OPTIONS, name) if place in PARTY_SPECIFIC else {"material", "checkpoints"} & {name}
+    )
+    assert shown == ({name} if place in PRESENCE_ONLY else set())
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(CheckpointOptions)])
@@ -112,12 +125,17 @@ def test_checkpoints_of_one_party_that_differ_are_named_at_all(name, tmp_path):
         own = replace(OPTIONS.checkpoints, folder=tmp_path / str(rank))
         return RunOptions(checkpoints=own if rank != ODD else with_other(own, name))
 
-    if f"CheckpointOptions.{name}" in OWN:
-        assert stated(options(ODD)) == stated(options(0))
+    if f"CheckpointOptions.{name}" in PARTY_SPECIFIC:
+        assert comparable_settings(options(ODD)) == comparable_settings(options(0))
         return
     (shown,) = names_of(OPTIONS.checkpoints, name)
     found = refusals([(CONFIG, options(rank), part()) for rank in range(PARTIES)])
-    check_refused(found, shown, stated(options(0))[shown], stated(options(ODD))[shown])
+    check_refused(
+        found,
+        shown,
+        comparable_settings(options(0))[shown],
+        comparable_settings(options(ODD))[shown],
+    )
 
 
 @pytest.mark.parametrize("given", ["material", "checkpoints"])
@@ -225,21 +243,21 @@ def test_a_field_that_nobody_can_compare_must_be_listed():
         somewhere: Path = Path("here")
 
     with pytest.raises(TypeError, match="somewhere is no value that parties could compare"):
-        stated(Later())
+        comparable_settings(Later())
 
 
 def test_all_that_is_listed_is_there_and_has_a_reason():
     known = {cls.__name__: cls for cls in (RunOptions, CheckpointOptions, Meeting)}
-    for place in (*OWN, *GIVEN):
+    for place in (*PARTY_SPECIFIC, *PRESENCE_ONLY):
         cls, _, name = place.partition(".")
         if cls in known:
             assert is_dataclass(known[cls])
             assert name in {field.name for field in fields(known[cls])}
-    assert all(len(reason) > 10 for reason in (*OWN.values(), *GIVEN.values()))
+    assert all(len(reason) > 10 for reason in (*PARTY_SPECIFIC.values(), *PRESENCE_ONLY.values()))
 
 
 def test_lists_and_mappings_are_stated_part_by_part():
-    assert spread("column", ["a", {"low": 1}]) == {"column 1": "a", "column 2: low": 1}
+    assert flattened_value("column", ["a", {"low": 1}]) == {"column 1": "a", "column 2: low": 1}
 
 
 def test_a_recipe_travels_with_the_records(tmp_path):

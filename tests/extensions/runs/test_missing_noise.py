@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.layers import LayerGradient
+from extensions.layers.linear_layers import LayerGradient
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.network.losses import LOSSES
-from extensions.network.spec import ModelSpec
-from extensions.network.tally import EDGES, edges_of
-from extensions.protocols.sums.gram import gram, pack, unit_rows
-from extensions.protocols.sums.whitening import Whitening
+from extensions.layers.losses import LOSSES
+from extensions.layers.spec import ModelSpec
+from extensions.layers.tally import EDGES, edges_of
+from extensions.protocols.noisy_sums.second_moment import pack, second_moment, unit_rows
+from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
     Header,
@@ -54,7 +54,7 @@ def whitened_model(text="mlp:7,5", norm=1.0) -> OpenedModel:
     """One whose features are whitened, with rows of a norm of its own."""
     draws = np.random.default_rng(7).normal(size=(60, 12)) * 0.7 ** np.arange(12)
     rows = unit_rows(np.rint(draws * 2.0**20).astype(np.int64), 2.0**21)
-    whitening = Whitening(parts=pack(gram(rows)), ridge=0.25)
+    whitening = Whitening(parts=pack(second_moment(rows)), ridge=0.25)
     model = model_of(text, whiten=True, whiten_ridge=0.25, max_feature_norm=norm)
     config = TrainConfig(**model.header.run, facts={})
     header = header_of(config, REPORT, {}, 12, whitening)

@@ -11,27 +11,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.data.datasets import load_raw, write_private
+from extensions.data.schema import Number, Schema, Target
 from extensions.errors import ArgumentError
-from extensions.network.passes import forward
-from extensions.owners.data import load_raw, write_private
-from extensions.owners.schema import Number, Schema, Target
+from extensions.layers.passes import forward
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
 from extensions.runs.model import (
     SharedModel,
+    joint_use,
     logits_of,
     parties,
     paths_in,
     read_shares,
-    together,
     write_opened,
     write_shares,
 )
 from extensions.runs.model.backends import Computing
-from extensions.runs.model.parties import OwnRows, Party
-from extensions.runs.model.together import Own, Request, perform
+from extensions.runs.model.joint_use import PartyInput, Request, perform
+from extensions.runs.model.parties import LocalRows, Party
 from extensions.runs.options import Meeting
 from tests.conftest import SHARED
 from tests.extensions.runs.test_model import model_of, records, whitened_model
@@ -93,7 +93,7 @@ def host() -> Watched:
 @pytest.mark.parametrize("text", ["logistic", "mlp:5"])
 def test_predictions_are_those_of_the_opened_model_and_their_owners_alone(text):
     model, x = small(text), records()
-    own = [Own(shared=each) for each in shared(model)]
+    own = [PartyInput(shared=each) for each in shared(model)]
     own[1] = replace(own[1], x=x[:25])
     own[2] = replace(own[2], x=x[25:])
     ours = host()
@@ -121,7 +121,7 @@ def test_features_are_handed_to_parties_in_memory(tmp_path, monkeypatch):
     for one in shared(small()):
         write_shares(tmp_path / f"party-{one.rank}.npz", one)
     x, y = records(), np.arange(40) % 3
-    given = {1: OwnRows(x=x), 2: OwnRows(x=x[:3], y=y[:3])}
+    given = {1: LocalRows(x=x), 2: LocalRows(x=x[:3], y=y[:3])}
     found = Party(tmp_path, None, Computing()).ask(Request(task="predict"), given)
     assert (found[0]["x"], found[1]["y"]) == (None, None)
     np.testing.assert_array_equal(found[1]["x"], x)
@@ -131,12 +131,12 @@ def test_features_are_handed_to_parties_in_memory(tmp_path, monkeypatch):
 def test_predictions_in_blocks_are_those_of_their_owners(monkeypatch):
     """Of 40 rows with 10 comparisons each, 100 at a time are 4 blocks, one owner without rows."""
     model, x = small("mlp:5"), records()
-    own = [Own(shared=each) for each in shared(model)]
+    own = [PartyInput(shared=each) for each in shared(model)]
     own[1] = replace(own[1], x=x[:25])
     own[2] = replace(own[2], x=x[25:])
     seen = []
     monkeypatch.setattr("extensions.protocols.records.COMPARED", 100)
-    monkeypatch.setattr(together, "forward", lambda *given: seen.append(given) or forward(*given))
+    monkeypatch.setattr(joint_use, "forward", lambda *given: seen.append(given) or forward(*given))
     found = perform(host(), Request(task="predict"), own)
     assert [x.shape[0] for *_, x in seen] == [9, 10, 10, 11]
     assert [len(each["logits"]) for each in found] == [0, 25, 15]
@@ -153,7 +153,7 @@ def test_new_records_are_whitened_by_their_owner(tmp_path):
         read_shares(write_shares(tmp_path / f"party-{each.rank}.npz", each))
         for each in shared(model)
     ]
-    own = [Own(shared=each) for each in kept]
+    own = [PartyInput(shared=each) for each in kept]
     own[1] = replace(own[1], x=x)
     found = perform(host(), Request(task="predict"), own)
     np.testing.assert_allclose(found[1]["logits"], logits_of(model, x), rtol=0, atol=1e-3)
@@ -172,7 +172,7 @@ def test_a_regression_is_measured_in_its_unit_from_shares():
     model = small("logistic", classes=1, loss="squared", facts=schema.facts())
     x = records()
     places = np.clip(logits_of(model, x)[:, 0] + 0.5, 0.0, 1.0)
-    own = [Own(shared=each) for each in shared(model)]
+    own = [PartyInput(shared=each) for each in shared(model)]
     own[1] = replace(own[1], x=x, y=np.clip(places + 0.1, 0.0, 1.0))
     found = perform(host(), Request(task="evaluate"), own)[0]
     off = np.clip(places + 0.1, 0.0, 1.0) - places
@@ -183,14 +183,16 @@ def test_shares_of_two_saves_or_models_are_refused_everywhere():
     one, other = shared(small()), shared(small(), save=(4, 5, 6))
     mixed = [one[0], other[1], one[2]]
     with refused("save", "value"):
-        perform(host(), Request(task="open"), [Own(shared=each) for each in mixed])
+        perform(host(), Request(task="open"), [PartyInput(shared=each) for each in mixed])
 
 
 def test_a_share_of_another_party_is_refused():
     one = shared(small())
     with refused("shares", "file", "party 0's, at party 1"):
         perform(
-            host(), Request(task="open"), [Own(shared=each) for each in (one[0], one[0], one[2])]
+            host(),
+            Request(task="open"),
+            [PartyInput(shared=each) for each in (one[0], one[0], one[2])],
         )
 
 
@@ -267,7 +269,7 @@ def test_a_count_is_charged_before_it_is_opened(tmp_path):
     y = logits_of(model, x).argmax(1)
     y[:4] = (y[:4] + 1) % 3
     path = tmp_path / "own.budget.json"
-    own = [Own(shared=each) for each in shared(model)]
+    own = [PartyInput(shared=each) for each in shared(model)]
     own[0] = replace(own[0], x=x, y=y, ledger=path)
     found = perform(host(), Request(task="evaluate"), own)
     assert [each["accuracy"] for each in found] == [0.9] * PARTIES
@@ -284,7 +286,7 @@ def test_a_cap_refuses_an_exact_count_before_anything_is_opened(tmp_path):
     path = tmp_path / "own.budget.json"
     update(path, lambda account: replace(account, cap=Cap(epsilon=1.0, delta=1e-5)))
     model, x = small(), records()
-    own = [Own(shared=each) for each in shared(model)]
+    own = [PartyInput(shared=each) for each in shared(model)]
     own[0] = replace(own[0], x=x, y=np.zeros(40, dtype=np.int64), ledger=path)
     ours = host()
     with refused("evaluate", "value", "an exact use of held-out records"):
@@ -306,7 +308,7 @@ def entered(path, name: str) -> float:
 def test_an_opening_is_noted_and_costs_nothing_where_the_ledger_has_the_run(tmp_path):
     path, model = tmp_path / "own.budget.json", small()
     spent = entered(path, "run-0")
-    own = [Own(shared=each) for each in shared(model, entry="run-0")]
+    own = [PartyInput(shared=each) for each in shared(model, entry="run-0")]
     own[0] = replace(own[0], ledger=path)
     found = perform(host(), Request(task="open"), own)
     for ours, theirs in zip(found[2]["parameters"], model.parameters, strict=True):
@@ -320,7 +322,7 @@ def test_an_opening_is_noted_and_costs_nothing_where_the_ledger_has_the_run(tmp_
 
 def test_an_opening_costs_what_the_run_did_where_the_ledger_lacks_it(tmp_path):
     path = tmp_path / "own.budget.json"
-    own = [Own(shared=each) for each in shared(small())]
+    own = [PartyInput(shared=each) for each in shared(small())]
     own[1] = replace(own[1], ledger=path)
     perform(host(), Request(task="open"), own)
     (entry,) = read(path).entries
@@ -358,11 +360,13 @@ def test_an_opening_is_noted_beside_records_alone(tmp_path, monkeypatch, name):
 
 
 def test_a_second_model_of_a_save_is_not_opened():
-    perform(host(), Request(task="open"), [Own(shared=each) for each in shared(small())])
+    perform(host(), Request(task="open"), [PartyInput(shared=each) for each in shared(small())])
     ours = host()
     with refused("shares", "value", "of a save of which another model was opened before"):
         perform(
-            ours, Request(task="open"), [Own(shared=each) for each in shared(small("logistic"))]
+            ours,
+            Request(task="open"),
+            [PartyInput(shared=each) for each in shared(small("logistic"))],
         )
     assert not hasattr(ours, "seen")
 
@@ -381,9 +385,11 @@ def test_a_release_otherwise_is_refused(tmp_path):
 
     for rank in range(PARTIES):
         durable.claim("finished-runs", f"run {rank}", "this")
-    fine = [Own(shared=each) for each in shared(small(), run="run", release="this")]
+    fine = [PartyInput(shared=each) for each in shared(small(), run="run", release="this")]
     perform(host(), Request(task="open"), fine)
-    other = [Own(shared=each) for each in shared(small(), (7, 8, 9), run="run", release="other")]
+    other = [
+        PartyInput(shared=each) for each in shared(small(), (7, 8, 9), run="run", release="other")
+    ]
     with refused("shares", "value", "of a continuation of the run that was not released"):
         perform(host(), Request(task="open"), other)
 

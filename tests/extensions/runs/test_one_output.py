@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.owners.data import Split, load, split_among
+from extensions.data.datasets import Split, load, split_among
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
+from extensions.protocols.noisy_sums.algorithms import agree_on_algorithm
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
-from extensions.protocols.sums.ways import agreed
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from extensions.runs.local_data import encoded
 from extensions.runs.model import Header, OpenedModel, logits_of, scores_of
-from extensions.runs.owned import encoded
 from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
 
@@ -135,9 +135,9 @@ def test_hosts_make_the_other_output_in_shares(parts, host):
         made: Any = ClearHost(20, parties=3, owners=3, source=source)
     else:
         made = ToyHost(20, parties=3, source=source)
-    own = pea.Own(records, records, None, lambda *_: [], lambda _: None)
-    known, way = agreed(made, config, own)
-    model, _ = pea.train(made, config, own, known, way, None, pea.Keep(made))
+    own = pea.LocalData(records, records, None, lambda *_: [], lambda _: None)
+    known, algorithm = agree_on_algorithm(made, config, own)
+    model, _ = pea.train(made, config, own, known, algorithm, None, pea.RunCallbacks(made))
     weight, bias = made.open(made.summands(model))
     for part in (weight, bias):
         assert part.shape[0] == 2

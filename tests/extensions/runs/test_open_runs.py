@@ -17,10 +17,10 @@ from crypten_ext.run import backend
 from extensions.errors import LostError
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Entry, read
-from extensions.runs.budget.planned import planned, title_of
+from extensions.runs.budget.planned_cost import planned, title_of
+from extensions.runs.callbacks import CheckpointCallback
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.keep import Keeping
 from extensions.runs.model import read_opened
 from extensions.runs.options import RunOptions
 from tests.conftest import SHARED
@@ -171,13 +171,13 @@ class Given:
         self.words: dict[tuple[str, str, int], set[bytes]] = defaultdict(set)
         self.run = ""
         self.dies: tuple[str, int] | None = None
-        place, opening, sending = threading.local(), Keeping.open, RoomHost.open
+        place, opening, sending = threading.local(), CheckpointCallback.open, RoomHost.open
         given = self
 
-        def open_named(keep: Any, name: str, compute: Any) -> Any:
+        def open_named(callbacks: Any, name: str, compute: Any) -> Any:
             place.name = name
             try:
-                return opening(keep, name, compute)
+                return opening(callbacks, name, compute)
             finally:
                 place.name = ""
 
@@ -189,7 +189,7 @@ class Given:
                     here.life.ends = here.life.passed
             return sending(host, summands)
 
-        patch.setattr(Keeping, "open", open_named)
+        patch.setattr(CheckpointCallback, "open", open_named)
         patch.setattr(RoomHost, "open", send)
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extensions.data.datasets import load, split_among
 from extensions.errors import PeaError
-from extensions.owners.data import load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.protocols.noisy_sums.noisy_sum import noisy_sum
 from extensions.protocols.optimizer import State
-from extensions.protocols.sums.noisy_sum import noisy_sum
+from extensions.runs.callbacks import CheckpointCallback, ProgressCallback
 from extensions.runs.checkpoints import (
     AllCheckpoints,
     CheckpointOptions,
@@ -23,10 +24,9 @@ from extensions.runs.checkpoints import (
 )
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.keep import Following, Keeping
-from extensions.runs.model import Here
+from extensions.runs.model import LocalShareStore
 from extensions.runs.options import RunOptions
-from extensions.runs.training import stated_by
+from extensions.runs.training import manifest_by
 from tests.helpers.refused import refused
 
 CONFIG = TrainConfig(backend="clear", steps=8, noise_multiplier=1.0, delta=1e-5)
@@ -43,18 +43,22 @@ def parts():
     return split_among(load("digits", None, 0), 3)
 
 
-def keeping(parts: Any, folder: Path, *, resume: bool, source: Any = None) -> tuple[Any, Keeping]:
+def keeping(
+    parts: Any, folder: Path, *, resume: bool, source: Any = None
+) -> tuple[Any, CheckpointCallback]:
     host = ClearHost(20, parties=3, owners=3, source=source or SystemSource())
-    manifest = stated_by(host, CONFIG, [part.public for part in parts], RunOptions())
+    manifest = manifest_by(host, CONFIG, [part.public for part in parts], RunOptions())
     options = CheckpointOptions(folder=folder, every=2, resume=resume)
     sizes = [part.public.facts(rank) for rank, part in enumerate(parts)]
     settings = run_settings(manifest.kept, CONFIG.steps, sizes)
-    parties = Here(host.holders).checkpoints(options, settings)
-    keep = Keeping(host, CONFIG, manifest, lambda event: None, parties)
-    return host, keep
+    parties = LocalShareStore(host.holders).checkpoints(options, settings)
+    callbacks = CheckpointCallback(host, CONFIG, manifest, lambda event: None, parties)
+    return host, callbacks
 
 
-def summed(host: Any, keep: Following, name: str, calls: list[int] | None = None) -> list[Any]:
+def summed(
+    host: Any, callbacks: ProgressCallback, name: str, calls: list[int] | None = None
+) -> list[Any]:
     """A noisy sum of the ranks; notes whose array was asked for."""
 
     def own(rank: int) -> list[Any]:
@@ -62,63 +66,65 @@ def summed(host: Any, keep: Following, name: str, calls: list[int] | None = None
             calls.append(rank)
         return [np.full(5, rank << F), np.full((2, 2), 1 << F)]
 
-    return noisy_sum(host, keep, name, own, [1.0, 0.5], frac_bits=F)
+    return noisy_sum(host, callbacks, name, own, [1.0, 0.5], frac_bits=F)
 
 
 PARTS = [(np.ones((2, 2), np.int64), np.zeros(2, np.int64))]
 
 
 def test_noise_is_drawn_once_however_often_a_run_goes_on(parts, tmp_path):
-    host, keep = keeping(parts, tmp_path / "run", resume=False)
-    assert keep.resume() is None
-    first = summed(host, keep, "whitening")
+    host, callbacks = keeping(parts, tmp_path / "run", resume=False)
+    assert callbacks.resume() is None
+    first = summed(host, callbacks, "whitening")
     for _ in range(2):  # killed before any checkpoint, twice
-        host, keep = keeping(parts, tmp_path / "run", resume=True)
-        assert keep.resume() is None
-        assert keep.resumed[-1] == 0
+        host, callbacks = keeping(parts, tmp_path / "run", resume=True)
+        assert callbacks.resume() is None
+        assert callbacks.resumed[-1] == 0
         calls: list[int] = []
-        again = summed(host, keep, "whitening", calls)
+        again = summed(host, callbacks, "whitening", calls)
         assert calls == [], "nobody computes, let alone draws, again"
         for one, other in zip(first, again, strict=True):
             np.testing.assert_array_equal(one, other)
-        later = summed(host, keep, "step-1", calls)
+        later = summed(host, callbacks, "step-1", calls)
         assert calls in ([0, 1, 2], [])
     assert later[0].shape == (5,)
-    keep(0, State(PARTS), Ledger())
-    host, keep = keeping(parts, tmp_path / "run", resume=True)
-    assert keep.resume() is not None
-    np.testing.assert_array_equal(summed(host, keep, "whitening")[0], first[0])
-    np.testing.assert_array_equal(summed(host, keep, "step-1")[1], later[1])
+    callbacks(0, State(PARTS), Ledger())
+    host, callbacks = keeping(parts, tmp_path / "run", resume=True)
+    assert callbacks.resume() is not None
+    np.testing.assert_array_equal(summed(host, callbacks, "whitening")[0], first[0])
+    np.testing.assert_array_equal(summed(host, callbacks, "step-1")[1], later[1])
 
 
 def test_two_new_runs_draw_apart(parts, tmp_path):
     drawn = []
     for name in ("a", "b"):
-        host, keep = keeping(parts, tmp_path / name, resume=False)
-        keep.resume()
-        drawn.append(summed(host, keep, "whitening"))
+        host, callbacks = keeping(parts, tmp_path / name, resume=False)
+        callbacks.resume()
+        drawn.append(summed(host, callbacks, "whitening"))
     assert np.all(drawn[0][0] != drawn[1][0])
 
 
 def test_an_insecure_source_goes_on_behind_what_was_drawn(parts, tmp_path):
     """Bit for bit what an uninterrupted run draws, whether the release is computed or read."""
-    host, keep = keeping(parts, tmp_path / "whole", resume=False, source=InsecureSeededSource(3))
-    keep.resume()
-    whole = [summed(host, keep, name) for name in ("one", "two")]
-    host, keep = keeping(parts, tmp_path / "cut", resume=False, source=InsecureSeededSource(3))
-    keep.resume()
-    summed(host, keep, "one")
-    host, keep = keeping(parts, tmp_path / "cut", resume=True, source=InsecureSeededSource(3))
-    keep.resume()
+    host, callbacks = keeping(
+        parts, tmp_path / "whole", resume=False, source=InsecureSeededSource(3)
+    )
+    callbacks.resume()
+    whole = [summed(host, callbacks, name) for name in ("one", "two")]
+    host, callbacks = keeping(parts, tmp_path / "cut", resume=False, source=InsecureSeededSource(3))
+    callbacks.resume()
+    summed(host, callbacks, "one")
+    host, callbacks = keeping(parts, tmp_path / "cut", resume=True, source=InsecureSeededSource(3))
+    callbacks.resume()
     for name, expected in zip(("one", "two"), whole, strict=True):
-        for one, other in zip(summed(host, keep, name), expected, strict=True):
+        for one, other in zip(summed(host, callbacks, name), expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_of_two_copies_of_a_run_one_opens_a_name(parts, tmp_path):
-    host, keep = keeping(parts, tmp_path / "run", resume=False)
-    keep.resume()
-    summed(host, keep, "one")
+    host, callbacks = keeping(parts, tmp_path / "run", resume=False)
+    callbacks.resume()
+    summed(host, callbacks, "one")
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     runs = [keeping(parts, tmp_path / name, resume=True) for name in ("run", "copy")]
     for _, kept in runs:
@@ -131,22 +137,22 @@ def test_of_two_copies_of_a_run_one_opens_a_name(parts, tmp_path):
 
 
 def test_words_that_a_model_depends_on_are_missed(parts, tmp_path):
-    host, keep = keeping(parts, tmp_path / "run", resume=False)
-    keep.resume()
-    summed(host, keep, "one")
-    keep(0, State(PARTS), Ledger())
+    host, callbacks = keeping(parts, tmp_path / "run", resume=False)
+    callbacks.resume()
+    summed(host, callbacks, "one")
+    callbacks(0, State(PARTS), Ledger())
     (tmp_path / "run" / "party-0-one.opening").unlink()
-    host, keep = keeping(parts, tmp_path / "run", resume=True)
-    keep.resume()
+    host, callbacks = keeping(parts, tmp_path / "run", resume=True)
+    callbacks.resume()
     with pytest.raises(PeaError, match="has opened 'one' before this checkpoint"):
-        summed(host, keep, "one")
+        summed(host, callbacks, "one")
 
 
 def test_a_damaged_or_foreign_file_and_a_new_run_beside_it_are_refused(parts, tmp_path):
     folder = tmp_path / "run"
-    host, keep = keeping(parts, folder, resume=False)
-    keep.resume()
-    summed(host, keep, "one")
+    host, callbacks = keeping(parts, folder, resume=False)
+    callbacks.resume()
+    summed(host, callbacks, "one")
     _, new = keeping(parts, folder, resume=False)
     with refused("checkpoint", "file", str(folder)):
         new.resume()
@@ -159,13 +165,13 @@ def test_a_damaged_or_foreign_file_and_a_new_run_beside_it_are_refused(parts, tm
 
 
 def test_a_finished_run_leaves_no_words(parts, tmp_path):
-    host, keep = keeping(parts, tmp_path / "run", resume=False)
-    keep.resume()
-    summed(host, keep, "one")
+    host, callbacks = keeping(parts, tmp_path / "run", resume=False)
+    callbacks.resume()
+    summed(host, callbacks, "one")
     outputs = [[np.zeros(1, np.int64)]]
-    assert keep.release(["counts"], lambda: outputs, PARTS, Ledger()) == outputs
+    assert callbacks.release(["counts"], lambda: outputs, PARTS, Ledger()) == outputs
     assert (tmp_path / "run" / "party-0-one.opening").exists(), "until all have the result"
-    keep.complete({"accuracy": 1.0}, {})
+    callbacks.complete({"accuracy": 1.0}, {})
     assert not [*(tmp_path / "run").glob("*.opening")]
 
 

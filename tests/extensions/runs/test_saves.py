@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from extensions.owners.data import load, split_among
+from extensions.data.datasets import load, split_among
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.checkpoints.folder import runs_in
 from extensions.runs.model import check_free, write_opened, write_shares

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.network.passes import forward
+from extensions.layers.passes import forward
 from extensions.protocols import host
 from extensions.protocols.records import COMPARED
 from extensions.runs import entry_points, outputs

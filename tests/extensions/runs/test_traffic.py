@@ -11,9 +11,9 @@ import pytest
 from extensions.protocols.agreement import Statement
 from extensions.protocols.host import Carried, Host, Traffic
 from extensions.protocols.optimizer import State
+from extensions.runs.callbacks import ProgressCallback
 from extensions.runs.config import TrainConfig
-from extensions.runs.keep import Following
-from extensions.runs.summaries.ahead import traffic_in
+from extensions.runs.summaries.forecast import traffic_in
 from extensions.transport.kernel import carried, connections
 from tests.helpers.patience import wait_until
 
@@ -37,13 +37,13 @@ class OneOfThree(Host):
         return [*own, *self.others]
 
 
-def following(host: OneOfThree, told: list[dict[str, Any]]) -> Following:
+def following(host: OneOfThree, told: list[dict[str, Any]]) -> ProgressCallback:
     """One whose steps begin at START, with a quarter of padding."""
     now, host.given = host.given, START if host.given.carried else Traffic(1)
-    keep = Following(host, CONFIG, Statement(run={}), told.append)
-    keep.begin(SimpleNamespace(sizes=(1,), padding=lambda _: 0.25))  # type: ignore[arg-type]
+    callbacks = ProgressCallback(host, CONFIG, Statement(run={}), told.append)
+    callbacks.begin(SimpleNamespace(sizes=(1,), padding=lambda _: 0.25))  # type: ignore[arg-type]
     host.given = now
-    return keep
+    return callbacks
 
 
 def test_a_sum_of_traffic():
@@ -58,12 +58,12 @@ def test_a_sum_of_traffic():
 
 def test_a_report_has_all_parties_and_progress_this_one():
     told: list[dict[str, Any]] = []
-    keep = following(OneOfThree(NOW, [100, 100, 0, 10], [600, 0, 90, 30]), told)
-    assert keep.traffic() == (
+    callbacks = following(OneOfThree(NOW, [100, 100, 0, 10], [600, 0, 90, 30]), told)
+    assert callbacks.traffic() == (
         Traffic(28, [Carried(110, 320, 50), Carried(100, 100, 0), Carried(600, 0, 90)]),
         round((100 + 10 + 30) / 3),
     )
-    keep(1, State([]), None)  # type: ignore[arg-type]
+    callbacks(1, State([]), None)  # type: ignore[arg-type]
     steps = {"step": 1, "steps": CONFIG.steps}
     assert told == [{**steps, "rounds": 28, "bytes": 430, "largest": 430, "padding": 100}]
 
@@ -72,8 +72,8 @@ def test_a_report_has_all_parties_and_progress_this_one():
 def test_where_a_party_cannot_count_nobody_tells_bytes(own):
     other = [-1] * 4 if own.carried else [1, 1, 1, 1]
     told: list[dict[str, Any]] = []
-    keep = following(OneOfThree(own, other), told)
-    assert keep.traffic() == (Traffic(28), None)
+    callbacks = following(OneOfThree(own, other), told)
+    assert callbacks.traffic() == (Traffic(28), None)
 
 
 @pytest.mark.parametrize(

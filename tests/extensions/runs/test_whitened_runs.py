@@ -10,23 +10,23 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 
-from extensions.owners.data import Split, load, split_among
+from extensions.data.datasets import Split, load, split_among
 from extensions.privacy.accounting import Ledger, calibrate_noise
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.pea import Keep, Own
-from extensions.protocols.records import Records
-from extensions.protocols.settings import TRAINING, account
-from extensions.protocols.sums import gram
-from extensions.protocols.sums.whitening import (
+from extensions.protocols.noisy_sums import second_moment
+from extensions.protocols.noisy_sums.whitening import (
     TITLE,
     WHITENING,
     Whitening,
     account_for_whitening,
     whitened,
 )
+from extensions.protocols.pea import LocalData, RunCallbacks
+from extensions.protocols.records import Records
+from extensions.protocols.settings import TRAINING, account
 from extensions.runs.budget import Cap, read, update
-from extensions.runs.budget.planned import foreseen, planned
+from extensions.runs.budget.planned_cost import accountant_answers, planned
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
@@ -167,7 +167,7 @@ def test_what_a_run_may_cost_is_known_before(parts):
     cheaper = planned(host, without, 64).get_epsilon(DELTA)
     assert ledger.get_epsilon(DELTA) > cheaper
     known = {ledger.get_epsilon(DELTA), ledger.get_epsilon(DELTA, neighbours="replace")}
-    assert known <= {*foreseen(config).values()}
+    assert known <= {*accountant_answers(config).values()}
 
 
 def test_the_report_is_of_both_and_an_owners_ledger_too(parts, tmp_path):
@@ -207,10 +207,12 @@ def test_training_and_the_model_see_whitened_features(parts):
     plain = OpenedModel(header=header, parameters=report["parameters"])
     assert (logits_of(plain, x).argmax(axis=1) == y).mean() < right
     exact = sum(
-        gram.gram(gram.unit_rows(np.rint(p.train_x * 2.0**20).astype(np.int64), 2.0**20))
+        second_moment.second_moment(
+            second_moment.unit_rows(np.rint(p.train_x * 2.0**20).astype(np.int64), 2.0**20)
+        )
         for p in parts
     )
-    off = gram.unpack(report["whitening"]) - np.ldexp(exact, -2 * gram.FRAC_BITS)
+    off = second_moment.unpack(report["whitening"]) - np.ldexp(exact, -2 * second_moment.FRAC_BITS)
     deviation = 4.0 * math.sqrt(1.5)
     assert np.abs(off).max() < 6 * deviation
     assert off.diagonal().std() > 0.5 * deviation
@@ -286,7 +288,7 @@ def test_persons_with_several_records_have_noise_for_all_of_them(parts):
     owned = [replace(part, train_units=units[: len(part.train_x)]) for part in parts]
     report = made(replace(GIVEN, rows_per_unit=2, steps=1, noise_multiplier_whiten=40.0), owned)
     single = made(replace(GIVEN, steps=1, noise_multiplier_whiten=40.0), parts)
-    off = [gram.unpack(each["whitening"]) for each in (report, single)]
+    off = [second_moment.unpack(each["whitening"]) for each in (report, single)]
     upper = np.triu_indices(64, 1)
     ratio = off[0][upper].std() / off[1][upper].std()
     assert 1.8 < ratio < 2.2
@@ -335,7 +337,7 @@ def test_without_privacy_the_sum_is_opened_as_it_is(parts):
     assert report["whiten_ridge"] == 10.0
     assert Whitening(parts=report["whitening"], ridge=10.0).matrix.shape == (64, 64)
     assert json.loads(report["header"])["whitening"]["ridge"] == 10.0
-    assert np.linalg.eigvalsh(gram.unpack(report["whitening"])).min() > -1e-3
+    assert np.linalg.eigvalsh(second_moment.unpack(report["whitening"])).min() > -1e-3
 
 
 @pytest.mark.parametrize(
@@ -353,10 +355,10 @@ def test_a_run_adds_noise_for_all_colluders_by_the_rule_it_names(changes, total)
     own = [one] * config.parties
     host = ClearHost(20, parties=config.parties, owners=config.parties, source=SystemSource())
     records = Records(own, (2,) * config.parties, 63)
-    nobody = Own(own, own, None, lambda *_: [], lambda _: None)
-    _, _, found = whitened(host, config, nobody, records, Keep(host))
+    nobody = LocalData(own, own, None, lambda *_: [], lambda _: None)
+    _, _, found = whitened(host, config, nobody, records, RunCallbacks(host))
     assert found is not None
-    values = found.parts[1] / (4.0**gram.FRAC_BITS * 4.0 * math.sqrt(total / 2))
+    values = found.parts[1] / (4.0**second_moment.FRAC_BITS * 4.0 * math.sqrt(total / 2))
     assert abs(float((values**2).mean()) - 1.0) < 6 * math.sqrt(2 / values.size)
 
 

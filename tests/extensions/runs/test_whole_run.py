@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.owners.data import load, split_among
+from extensions.data.datasets import load, split_among
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from extensions.runs.processes.seats import federation_of
+from extensions.runs.processes.credentials import federation_of
 from extensions.transport import (
-    Door,
     Federation,
     Identity,
+    Listener,
     Local,
     Member,
-    RefusedError,
-    dial,
-    door,
+    RejectedError,
+    acceptor,
+    connect_to,
     handshake,
-    hello,
+    handshake_messages,
     identity,
-    lobby,
+    listener,
     make,
 )
-from extensions.transport.hello import Preamble
+from extensions.transport.handshake_messages import Preamble
 from extensions.transport.kernel import hung_up
 from extensions.transport.wire import Wire
 from tests.helpers.commands import call
@@ -58,11 +58,11 @@ def both(place, answering: Local, dialling: Local, *, to=None, **said):
     def answer():
         place.settimeout(PATIENCE)
         connection, _ = place.accept()
-        return handshake.answer(answering, connection, lambda *_: TERMS, 60)
+        return handshake.accept(answering, connection, lambda *_: TERMS, 60)
 
     def call():
         purpose, run = said.get("purpose", "run"), said.get("run", RUN)
-        return dial(dialling, member, purpose, run, seconds=60)
+        return connect_to(dialling, member, purpose, run, seconds=60)
 
     return at_once(answer, call)
 
@@ -70,7 +70,7 @@ def both(place, answering: Local, dialling: Local, *, to=None, **said):
 def refused_at_both(results, *words):
     """Each end raised, and says who refused whom, and why in these words."""
     texts = [str(each) for each in results]
-    assert all(isinstance(each, RefusedError) for each in results), results
+    assert all(isinstance(each, RejectedError) for each in results), results
     for text in texts:
         assert (REFUSED_HERE in text) or (REFUSED_THERE in text), text
         for word in words:
@@ -192,13 +192,13 @@ def test_an_expired_certificate_is_refused_at_both_ends(two, tmp_path, monkeypat
         *identities(tmp_path / "late", "p1", days=1 / 86400),
     ]
     federation = federation_of(own, two[2])
-    stated = identity.Stated.by(own[1].certificate)
+    stated = identity.CertificateFacts.by(own[1].certificate)
     wait_until(stated.untimely, "the certificate's end")
     results = both(place, Local(own[0], federation), Local(own[1], federation))
     refused_at_both(results, own[1].fingerprint, "ended on", f"{stated.ends:%Y-%m-%d}")
-    monkeypatch.setattr(identity.Stated, "untimely", lambda self: "")
+    monkeypatch.setattr(identity.CertificateFacts, "untimely", lambda self: "")
     results = both(place, Local(own[0], federation), Local(own[1], federation))
-    assert all(isinstance(each, RefusedError) for each in results), results
+    assert all(isinstance(each, RejectedError) for each in results), results
     assert "EXPIRED" in str(results[1]).upper(), results
 
 
@@ -228,7 +228,7 @@ def test_a_host_at_anothers_address_is_refused_at_both_ends(tmp_path):
     calling, answering = Local(own[2], federation), Local(own[1], federation)
     at_p1 = replace(federation.members[0], address=federation.members[1].address)
     results = both(places[1], answering, calling, to=at_p1)
-    assert all(isinstance(each, RefusedError) for each in results)
+    assert all(isinstance(each, RejectedError) for each in results)
     for result in results:
         assert own[0].fingerprint in str(result)
         assert own[1].fingerprint in str(result)
@@ -242,12 +242,12 @@ def test_a_certificate_without_its_key_gets_nothing(two, tmp_path):
     (thief,) = identities(tmp_path / "thief", "p1")
     stolen = Identity(thief.path, own[1].certificate)
     results = both(place, Local(own[0], federation), Local(stolen, federation))
-    assert all(isinstance(each, RefusedError) for each in results), results
+    assert all(isinstance(each, RejectedError) for each in results), results
     assert "expected proof of the key" in str(results[0])
     there = Local(stolen, federation)
     other = replace(federation.members[1], address=federation.members[0].address)
     results = both(place, there, Local(own[0], federation), to=other)
-    assert all(isinstance(each, RefusedError) for each in results), results
+    assert all(isinstance(each, RejectedError) for each in results), results
     assert "expected proof of the key" in str(results[1])
 
 
@@ -289,11 +289,11 @@ def test_a_replayed_connection_is_refused(two):
 
         def answer():
             connection, _ = place.accept()
-            return handshake.answer(there, connection, lambda *_: TERMS, 60)
+            return handshake.accept(there, connection, lambda *_: TERMS, 60)
 
         def call():
             member = replace(federation.members[0], address=f"127.0.0.1:{port}")
-            admitted = dial(here, member, "run", RUN, seconds=60)
+            admitted = connect_to(here, member, "run", RUN, seconds=60)
             admitted.connection.close()
             return admitted
 
@@ -308,16 +308,16 @@ def test_a_replayed_connection_is_refused(two):
                 pass
 
     refused, _ = at_once(answer, again)
-    assert isinstance(refused, RefusedError), refused
+    assert isinstance(refused, RejectedError), refused
 
 
 def test_who_was_refused_is_told_to_whoever_waits(two):
     own, federation, (place, _) = two
     other = Federation([*federation.members[:1], replace(federation.members[1], role="dealer")])
-    with Door(Local(own[0], federation), place, ["run"]) as here:
+    with Listener(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
-        with pytest.raises(RefusedError):
-            dial(Local(own[1], other), other.members[0], "run", RUN, seconds=1)
+        with pytest.raises(RejectedError):
+            connect_to(Local(own[1], other), other.members[0], "run", RUN, seconds=1)
         wait_until(lambda: here.refused, "the refusal")
         with pytest.raises(TimeoutError, match=f"p1 did not come.*{other.digest.hex()}"):
             here.take(federation.members[1], "run", 0.01)
@@ -329,16 +329,18 @@ def test_nobody_at_an_address_is_told_with_name_and_place(two):
     with pytest.raises(
         TimeoutError, match=rf"p0 does not answer at {federation.members[0].address}"
     ):
-        dial(Local(own[1], federation), federation.members[0], "run", RUN, seconds=0.2)
+        connect_to(Local(own[1], federation), federation.members[0], "run", RUN, seconds=0.2)
 
 
 def test_silent_visitors_leave_and_members_come_in(two, monkeypatch):
     own, federation, (place, _) = two
-    monkeypatch.setattr(lobby, "VISITORS", 8)
-    with Door(Local(own[0], federation), place, ["run"]) as here:
+    monkeypatch.setattr(acceptor, "VISITORS", 8)
+    with Listener(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
         silent = [socket.create_connection(place.getsockname()) for _ in range(40)]
-        called = dial(Local(own[1], federation), federation.members[0], "run", RUN, seconds=60)
+        called = connect_to(
+            Local(own[1], federation), federation.members[0], "run", RUN, seconds=60
+        )
         taken = here.take(federation.members[1], "run", PATIENCE)
         assert taken.member.name == "p1"
         for connection in silent[:30]:
@@ -351,11 +353,11 @@ def test_silent_visitors_leave_and_members_come_in(two, monkeypatch):
 def test_visitors_that_stop_within_tls_leave_and_members_come_in(two, monkeypatch):
     """They say what a member says in the clear, which anybody can have heard."""
     own, federation, (place, _) = two
-    monkeypatch.setattr(lobby, "VISITORS", 8)
-    monkeypatch.setattr(door, "ATTEMPT", 10 * PATIENCE)
+    monkeypatch.setattr(acceptor, "VISITORS", 8)
+    monkeypatch.setattr(listener, "ATTEMPT", 10 * PATIENCE)
     caller = Local(own[1], federation)
     heard = Preamble.of(federation, own[1].certificate, federation.members[0].fingerprint).pack()
-    with Door(Local(own[0], federation), place, ["run"]) as here:
+    with Listener(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
         before = threading.active_count()
         stopped = [socket.create_connection(place.getsockname()) for _ in range(40)]
@@ -367,7 +369,7 @@ def test_visitors_that_stop_within_tls_leave_and_members_come_in(two, monkeypatc
                 while connection.recv(4096):
                     pass
         wait_until(lambda: threading.active_count() <= before + 8, "the visitors' end")
-        called = dial(caller, federation.members[0], "run", RUN, seconds=60)
+        called = connect_to(caller, federation.members[0], "run", RUN, seconds=60)
         taken = here.take(federation.members[1], "run", PATIENCE)
     for one in (*stopped, called.connection, taken.connection):
         one.close()
@@ -383,14 +385,16 @@ def test_a_door_without_a_thread_or_a_descriptor_to_spare_stays_open(two, monkey
             raise failures.pop()
         start(thread)
 
-    with Door(Local(own[0], federation), place, ["run"]) as here:
+    with Listener(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
         monkeypatch.setattr(threading.Thread, "start", begin)
         for _ in range(2):
             with socket.create_connection(place.getsockname()) as one:
                 one.settimeout(PATIENCE)
                 assert not one.recv(1)
-        called = dial(Local(own[1], federation), federation.members[0], "run", RUN, seconds=60)
+        called = connect_to(
+            Local(own[1], federation), federation.members[0], "run", RUN, seconds=60
+        )
         taken = here.take(federation.members[1], "run", PATIENCE)
         assert not failures
         wait_until(lambda: not here._visitors, "the visitors' end")
@@ -403,7 +407,7 @@ def test_a_hosts_own_certificate_is_not_anothers(two):
     heard = Preamble.of(federation, own[0].certificate)
     reason = heard.objection(heard, federation)
     assert reason.startswith("expected another host's certificate, came this one's own, ")
-    with Door(Local(own[0], federation), place, ["run"]) as here:
+    with Listener(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
         with socket.create_connection(place.getsockname()) as echo:
             echo.sendall(heard.pack())
@@ -418,11 +422,11 @@ def test_a_hosts_own_certificate_is_not_anothers(two):
 def test_no_bytes_break_a_door(two, number, handshakes):
     own, federation, (place, _) = two
     caller = Local(own[1], federation)
-    with Door(Local(own[0], federation), place, ["run"]) as here:
+    with Listener(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
         visited_by(number, place.getsockname(), caller, federation.members[0])
         assert 0 < len(handshakes) < number
-        called = dial(caller, federation.members[0], "run", RUN, seconds=PATIENCE)
+        called = connect_to(caller, federation.members[0], "run", RUN, seconds=PATIENCE)
         taken = here.take(federation.members[1], "run", PATIENCE)
         assert len(here.refused) <= 20
         assert not here._arrived
@@ -433,18 +437,24 @@ def test_no_bytes_break_a_door(two, number, handshakes):
 
 
 def test_what_hosts_say_fits_their_messages():
-    longest = hello.Preamble(
-        "9" * hello.LARGEST_VERSION, b"d" * 32, b"w" * 32, b"c" * hello.LARGEST_CERTIFICATE
+    longest = handshake_messages.Preamble(
+        "9" * handshake_messages.LARGEST_VERSION,
+        b"d" * 32,
+        b"w" * 32,
+        b"c" * handshake_messages.LARGEST_CERTIFICATE,
     )
     packed = longest.pack()
-    fixed, rest = packed[: hello.PREAMBLE_BYTES], packed[hello.PREAMBLE_BYTES :]
-    assert hello.Preamble.rest(fixed) == len(rest)
-    assert hello.Preamble.unpack(fixed, rest).certificate == longest.certificate
-    with pytest.raises(hello.MalformedError):
-        hello.Preamble.rest(replace(longest, certificate=b"c" * 2049).pack()[:106])
-    assert hello.Preamble.unpack(fixed, rest).version == longest.version
-    claim = hello.Claim(b"t" * 32, "run", None, RUN)
-    assert hello.Claim.unpack(claim.pack()) == claim
+    fixed, rest = (
+        packed[: handshake_messages.PREAMBLE_BYTES],
+        packed[handshake_messages.PREAMBLE_BYTES :],
+    )
+    assert handshake_messages.Preamble.rest(fixed) == len(rest)
+    assert handshake_messages.Preamble.unpack(fixed, rest).certificate == longest.certificate
+    with pytest.raises(handshake_messages.MalformedError):
+        handshake_messages.Preamble.rest(replace(longest, certificate=b"c" * 2049).pack()[:106])
+    assert handshake_messages.Preamble.unpack(fixed, rest).version == longest.version
+    claim = handshake_messages.Claim(b"t" * 32, "run", None, RUN)
+    assert handshake_messages.Claim.unpack(claim.pack()) == claim
     member = Member(name="p", role="client", fingerprint="ab" * 32)
     with refused("fingerprint", "value", "ab" * 32):
         Federation([member, replace(member, name="q")])
@@ -478,6 +488,6 @@ def test_a_connection_that_is_reset_before_it_is_used_is_closed(two, monkeypatch
 
     monkeypatch.setattr(socket, "create_connection", reset_at_once)
     with pytest.raises(TimeoutError, match="p0 does not answer"):
-        dial(Local(own[1], federation), federation.members[0], "run", RUN, seconds=0.1)
+        connect_to(Local(own[1], federation), federation.members[0], "run", RUN, seconds=0.1)
     assert dialled
     assert all(one.fileno() == -1 for one in dialled)

@@ -9,8 +9,8 @@ import pytest
 
 from extensions.checks import check_address, waitable
 from extensions.errors import ArgumentError
-from extensions.transport import Door, Federation, Identity, Local, Member, dial, make
-from extensions.transport.door import listening
+from extensions.transport import Federation, Identity, Listener, Local, Member, connect_to, make
+from extensions.transport.listener import listening
 from tests.helpers.federations import RUN, at_once, identities
 from tests.helpers.patience import PATIENCE
 from tests.helpers.refused import refused
@@ -163,11 +163,13 @@ def test_a_caller_that_meets_itself_goes_on_calling(tmp_path, monkeypatch):
     def answer():
         while not met or met[0].fileno() >= 0:
             pass
-        with listening(ends[0]) as listener, Door(ends[0], listener, ["run"]) as door:
+        with listening(ends[0]) as listener, Listener(ends[0], listener, ["run"]) as door:
             door.begin(RUN)
             return door.take(members[1], "run", PATIENCE)
 
-    taken, dialled = at_once(answer, lambda: dial(ends[1], members[0], "run", RUN, seconds=60))
+    taken, dialled = at_once(
+        answer, lambda: connect_to(ends[1], members[0], "run", RUN, seconds=60)
+    )
     for one in (taken, dialled):
         one.connection.close()
 
@@ -216,11 +218,11 @@ def test_nobody_waits_longer_than_a_machine_can(tmp_path):
     marks = [one.fingerprint for one in own]
     members = [member(f"p{each}", places[each], marks[each]) for each in range(2)]
     ends = [Local(one, Federation(members)) for one in own]
-    with listening(ends[0]) as listener, Door(ends[0], listener, ["run"]) as door:
+    with listening(ends[0]) as listener, Listener(ends[0], listener, ["run"]) as door:
         door.begin(RUN)
         taken, dialled = at_once(
             lambda: door.take(members[1], "run", float("inf")),
-            lambda: dial(ends[1], members[0], "run", RUN, seconds=float("inf")),
+            lambda: connect_to(ends[1], members[0], "run", RUN, seconds=float("inf")),
         )
         for one in (taken, dialled):
             one.connection.close()

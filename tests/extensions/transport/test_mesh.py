@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from extensions.errors import PartyLostError
-from extensions.runs.processes.seats import federation_of
-from extensions.transport import Door, Local, Mesh, dial
-from extensions.transport.end import HEADER
+from extensions.runs.processes.credentials import federation_of
+from extensions.transport import Listener, Local, Mesh, connect_to
+from extensions.transport.endpoint import HEADER
 from extensions.transport.kernel import carried
 from tests.helpers.federations import RUN, at_once, identities, listeners, meshes
 from tests.helpers.patience import MANY, PATIENCE
@@ -142,10 +142,10 @@ def test_no_frames_break_a_receiver(tmp_path, number):
     federation = federation_of(own, [place, other])
     here, there = (Local(one, federation) for one in own)
     kept = 0
-    with other, Door(here, place, ["run"]) as door:
+    with other, Listener(here, place, ["run"]) as door:
         door.begin(RUN)
         for _ in range(number):
-            dialled = dial(there, federation.members[0], "run", RUN, seconds=PATIENCE)
+            dialled = connect_to(there, federation.members[0], "run", RUN, seconds=PATIENCE)
             taken = door.take(federation.members[1], "run", PATIENCE)
             with dialled.connection as connection:
                 connection.send(_frame(draws))

@@ -11,9 +11,17 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from extensions.transport import Federation, Identity, Local, Member, RefusedError, dial, renew
-from extensions.transport.handshake import Terms, answer
-from extensions.transport.hello import NO_RUN
+from extensions.transport import (
+    Federation,
+    Identity,
+    Local,
+    Member,
+    RejectedError,
+    connect_to,
+    renew,
+)
+from extensions.transport.handshake import Terms, accept
+from extensions.transport.handshake_messages import NO_RUN
 from tests.helpers.commands import call
 from tests.helpers.federations import at_once, identities, listeners
 from tests.helpers.patience import PATIENCE
@@ -134,14 +142,14 @@ def test_hosts_meet_by_the_new_key_once_both_have_rotated(own, rotated):
             def taken():
                 terms = Terms("run", NO_RUN)
                 connection, _ = listener.accept()
-                return answer(Local(new, after), connection, lambda *_: terms, PATIENCE)
+                return accept(Local(new, after), connection, lambda *_: terms, PATIENCE)
 
             member = caller.federation.members[0]
-            return at_once(taken, lambda: dial(caller, member, "run", seconds=PATIENCE))
+            return at_once(taken, lambda: connect_to(caller, member, "run", seconds=PATIENCE))
 
         for one in meet(Local(own[1], after)):
             one.connection.close()
-        assert all(isinstance(one, RefusedError) for one in meet(Local(own[1], before)))
+        assert all(isinstance(one, RejectedError) for one in meet(Local(own[1], before)))
     with refused("key", "value", str(own[0].path)):
         Local(own[0], after)
 

@@ -22,7 +22,7 @@ from extensions.errors import PeaError
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.ring.fixed_point import Integers, Reals
-from extensions.two_party.pairwise.owned import MODEL
+from extensions.two_party.pairwise.products import MODEL
 from extensions.two_party.pairwise.rounds import Round
 
 STEPS = 2
@@ -148,14 +148,14 @@ def order(context: Context, ledger: Path) -> list[str]:
             again = Account(ledger, self.budget, self.records)
             done.append("charged" if again.made == 1 else "charged in memory")
 
-    tell = turn.owned.told_to_model
+    tell = turn.products.told_to_model
 
     def telling(*arguments: Any) -> Any:
         done.append("told")
         return tell(*arguments)
 
     account = NotingAccount(ledger, Budget(**BUDGET), len(records()[0]))
-    with patch.object(turn.owned, "told_to_model", telling):
+    with patch.object(turn.products, "told_to_model", telling):
         turn.follow(encoded, account, Noting(1))
     return done
 

@@ -12,7 +12,7 @@ from benchmarks.instruments.memory import peak_memory
 from crypten_ext import in_pieces, nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
-from crypten_ext.run import foreseen_host
+from crypten_ext.run import forecast_host
 from extensions.protocols.step import Step
 from extensions.runs.budget.forecast import announced
 from extensions.runs.config import TrainConfig
@@ -131,7 +131,7 @@ def of_few_rows(context: Context, settings: dict[str, Any], sizes: list[int]) ->
         config = TrainConfig(**settings)
         records = announced(config, sizes, FEATURES)
         step = Step.of(config, records)
-        few = foreseen_host.step_cost(step, records)
-        patch.setattr(foreseen_host, "_AT_ONCE", sum(sizes) * FEATURES * 2)
-        whole = foreseen_host.step_cost(step, records)
+        few = forecast_host.step_cost(step, records)
+        patch.setattr(forecast_host, "_AT_ONCE", sum(sizes) * FEATURES * 2)
+        whole = forecast_host.step_cost(step, records)
         return [[each.rounds, each.bytes or 0, each.trips] for each in (few, whole)]

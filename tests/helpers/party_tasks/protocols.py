@@ -15,7 +15,7 @@ from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.processes.worker import Context
 from extensions.errors import PeaError
-from extensions.network.losses import Loss
+from extensions.layers.losses import Loss
 from tests.helpers.refused import fields_of
 from tests.helpers.replayed import replayed
 

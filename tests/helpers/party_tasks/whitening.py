@@ -13,7 +13,7 @@ from crypten_ext.run.host import CrypTenHost
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
 from extensions.protocols.host import Traffic
-from extensions.protocols.sums.whitening import Whitening, open_whitening
+from extensions.protocols.noisy_sums.whitening import Whitening, open_whitening
 from tests.helpers.owned_rows import announced
 from tests.helpers.party_tasks.protocols import outcome, session
 
@@ -22,7 +22,7 @@ def opened(context: Context, *, rows: Sequence[Any], sigma: float) -> tuple[list
     """Returns a noisy Gram matrix of all parties' rows, and the traffic of a further one."""
     host = CrypTenHost(20, SystemSource())
     own = np.array(rows[host.ranks[0]], dtype=np.int64)
-    keep, records = pea.Keep(host), announced([own], [*map(len, rows)])
+    keep, records = pea.RunCallbacks(host), announced([own], [*map(len, rows)])
 
     def whitening() -> Whitening:
         return open_whitening(

@@ -19,7 +19,7 @@ from tf_keras.optimizers import schedules
 from extensions.errors import GradientError, UnsupportedLayerError
 from extensions.privacy.accounting import Ledger, epsilon
 from extensions.privacy.sampling import capacity
-from extensions.protocols.sums.counts import COUNTED
+from extensions.protocols.noisy_sums.counts import COUNTED
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private

@@ -8,8 +8,8 @@ import tensorflow as tf
 import torch
 
 from extensions.errors import UnsupportedLayerError
-from extensions.network.activations import relu, tanh
-from extensions.network.passes import forward
+from extensions.layers.activations import relu, tanh
+from extensions.layers.passes import forward
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from extensions.network.spec import ModelSpec
+from extensions.layers.spec import ModelSpec
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.host import share_public
 from extensions.protocols.pea import public_start

@@ -15,7 +15,7 @@ from extensions.privacy.randomness import SystemSource
 from tests.helpers.tfe_tasks.inputs_given import GIVEN, KEPT, OWNER, SCALE, among
 from tests.helpers.tfe_tasks.players import CONFIG, PROTOCOL
 from tests.helpers.tfe_tasks.session import graph, share_values
-from tfe_ext.aby3 import own_constants
+from tfe_ext.aby3 import player_constants
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.keras.checkpoints import Checkpoints
 from tfe_ext.ring.inputs import draw_noise
@@ -345,17 +345,17 @@ def careless(row):
 
 def constants_go_with_their_function():
     gc.collect()
-    before = set(own_constants._handles)
+    before = set(player_constants._handles)
     traced = graph(lambda: share_values(tfe.define_private_input("owner", lambda: tf.ones(3))))
     traced()
-    (name,) = set(own_constants._handles) - before
-    (handle,) = own_constants._handles[name]
+    (name,) = set(player_constants._handles) - before
+    (handle,) = player_constants._handles[name]
     assert handle.backing_device == OWNER.device_name
     read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
     np.testing.assert_array_equal(read, np.ones(3))
     del traced
     gc.collect()
-    assert set(own_constants._handles) == before
+    assert set(player_constants._handles) == before
     with pytest.raises(tf.errors.OpError, match="does not exist|uninitialized|destroyed"):
         tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32).numpy()
 

@@ -432,7 +432,7 @@ def a_run_goes_on_from_its_checkpoints():
             assert np.abs(a - before).max() > 1000 * ULP
         with refused("checkpoint", "value", f"{folder / 'copy'}, of a run that was finished"):
             begin(folder / "copy", True)
-        assert not model.beside.shares(0).keys() & {"total_0", "total_1"}
+        assert not model.optimizer_state.shares(0).keys() & {"total_0", "total_1"}
         with refused("initial_step", "range", 4):
             model.fit(x, y, steps=6, initial_step=4, callbacks=[MeanOfIterates(1.0)])
         with refused("initial_step", "range", 7):

@@ -17,7 +17,7 @@ from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
 from tfe_ext.keras.iterates import store
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.ring.private_tensors import share_of
-from tfe_ext.run.training import stated, train_far
+from tfe_ext.run.training import owner_statements, train_remote
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.layers import Dense
@@ -31,7 +31,7 @@ def of_two_steps(players: str, folder: str, **changes: Any) -> dict[str, Any]:
     checkpoints = CheckpointOptions(folder=Path(folder, "kept"), every=1)
     save = Path(folder, "shares")
     options = RunOptions(players=Path(players), checkpoints=checkpoints, save=save)
-    said, _ = stated(lambda event: None, Path(players))
+    said, _ = owner_statements(lambda event: None, Path(players))
     settings: dict[str, Any] = {
         **{"backend": "tfe", "steps": 2, "noise_multiplier": 1.0, "delta": 1e-5},
         **{"init": "local-average", "epsilon_init": 2.0, "init_steps": 2, "insecure_seed": 7},
@@ -40,7 +40,7 @@ def of_two_steps(players: str, folder: str, **changes: Any) -> dict[str, Any]:
         **changes,
     }
     config = TrainConfig(**settings).resolved()
-    return train_far(lambda event: None, config, options, Path(players), None)
+    return train_remote(lambda event: None, config, options, Path(players), None)
 
 
 def kept_by_a_script(file: str, folder: str) -> None:

@@ -29,7 +29,7 @@ from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_valu
 from tfe_ext.graphs.batches import OwnersRecords, check_owners
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.players.job import JOB
-from tfe_ext.run.host import FarHost
+from tfe_ext.run.host import RemoteHost
 from tfe_ext.streams import choice
 from tfe_ext.streams.chacha import keystream_on
 from tfe_ext.streams.native import NativeError
@@ -104,7 +104,7 @@ def a_data_set_is_read_by_its_owner():
 def a_total_of_blocks_stays_with_the_servers():
     """Of records that lie with them: neither they nor the sum come here before it is opened."""
     devices = PROTOCOL.ring.servers.devices
-    host, records = FarHost(PROTOCOL, SystemSource()), []
+    host, records = RemoteHost(PROTOCOL, SystemSource()), []
     for i, device in enumerate(devices):
         with tf.device(device):
             features = tf.constant([[j + 10 * i] for j in range(3 + i)], tf.int64)

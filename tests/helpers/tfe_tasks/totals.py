@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import Batch, SumOf, share_public

@@ -7,7 +7,7 @@ import numpy as np
 import tfe_ext
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
-from extensions.protocols.sums.whitening import open_whitening
+from extensions.protocols.noisy_sums.whitening import open_whitening
 from tests.helpers.owned_rows import announced
 from tests.helpers.refused import refused
 from tests.helpers.tfe_tasks.keras import model_of
@@ -22,7 +22,12 @@ def opened(rows: list[Any], sigma: float) -> tuple[list[Any], int]:
     host = ABY3Host(PROTOCOL, SystemSource())
     records = announced([np.array(each, dtype=np.int64) for each in rows], [*map(len, rows)])
     found = open_whitening(
-        host, pea.Keep(host), records, max_feature_norm=1.0, noise_multiplier=sigma, ridge=1.0
+        host,
+        pea.RunCallbacks(host),
+        records,
+        max_feature_norm=1.0,
+        noise_multiplier=sigma,
+        ridge=1.0,
     )
     return [part.tolist() for part in found.parts], host.traffic().rounds
 

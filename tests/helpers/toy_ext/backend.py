@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from extensions.data.datasets import read_party_file
 from extensions.errors import ArgumentError
-from extensions.owners.data import read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.runs import training
 from extensions.runs.config import TrainConfig, check_parties

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from extensions.network.passes import Parameters
+from extensions.layers.passes import Parameters
 from extensions.protocols.host import Carried, Compute, Host, Placed, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Share

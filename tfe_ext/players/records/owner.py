@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split
 from extensions.privacy.gaussian_table import failure_bound
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OwnRecords
@@ -14,15 +14,15 @@ from extensions.protocols.agreement import canonical
 from extensions.protocols.initialization import encode_model
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
-from extensions.runs.budget.planned import entries_of, title_of
+from extensions.runs.budget.planned_cost import entries_of, title_of
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from extensions.runs.local_data import encoded
 from extensions.runs.local_training import train_locally
 from extensions.runs.outputs import titles_of
-from extensions.runs.owned import encoded
 from tfe_ext.players.addresses import SERVERS
-from tfe_ext.players.records.desk import Desk
-from tfe_ext.players.records.shelf import earlier_run
+from tfe_ext.players.records.request_handler import RequestHandler
+from tfe_ext.players.records.share_store import earlier_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +50,13 @@ class _Counting(ClearHost):
         return failure_bound(len(SERVERS) * parameters)
 
 
-class Owner(Desk):
-    """An owner's answers to one client after the other, each of which directs a run; see `Desk`.
+class Owner(RequestHandler):
+    """An owner's answers to one client after the other, each of which directs a run; see `RequestHandler`.
 
     Records, too, leave by `array` alone, for the player's own device.
     """
 
-    told = ("prepare", "learn")
+    named_requests = ("prepare", "learn")
 
     def __init__(self, held: Held, tell: Callable[[str], None]) -> None:
         super().__init__(tell)
@@ -91,7 +91,7 @@ class Owner(Desk):
         """Returns an array that was prepared or learnt, or kept; of no words if there is none.
 
         Names are "train_features", "train_labels", "train_empty", "held_out_features",
-        "held_out_labels", "local_0" and so on, or of `Shelf.arrays`.
+        "held_out_labels", "local_0" and so on, or of `PlayerShareStore.arrays`.
         """
         own = self._arrays.get(name.decode())
         return super().array(name) if own is None else own

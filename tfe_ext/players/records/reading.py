@@ -6,19 +6,19 @@ from typing import Annotated
 
 from extensions.checks import check_left_out
 from extensions.cli import data
+from extensions.data.datasets import is_table, read_party_file
+from extensions.data.origin import FeatureExtraction, Origin, own_records
 from extensions.errors import ArgumentError
 from extensions.options import Options
-from extensions.owners.data import is_table, read_party_file
-from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.runs.budget import check_apart
-from extensions.runs.budget.kept import ledgers_of
+from extensions.runs.budget.run_ledgers import ledgers_of
 from extensions.runs.config import TrainConfig
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.records.owner import Held
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own:
+class PlayerData:
     """What a player has of its owner.
 
     Attributes:

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 import fl
-from extensions.owners.data.mnist import read_mnist
+from extensions.data.datasets.mnist import read_mnist
 from fl.training.data import Records
 
 CLIENTS = 5

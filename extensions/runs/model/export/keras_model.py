@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from extensions import durable
-from extensions.protocols.sums.whitening import SHORTEST
+from extensions.protocols.noisy_sums.whitening import SHORTEST
 from extensions.runs.model.files import OpenedModel
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

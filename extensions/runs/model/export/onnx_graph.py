@@ -9,8 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from extensions import durable
-from extensions.network.losses import SQUARED, middle
-from extensions.protocols.sums.whitening import SHORTEST
+from extensions.layers.losses import SQUARED, middle
+from extensions.protocols.noisy_sums.whitening import SHORTEST
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
 from extensions.runs.model.inference import APART

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from extensions import durable
-from extensions.protocols.sums.whitening import SHORTEST
+from extensions.protocols.noisy_sums.whitening import SHORTEST
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.guards import Guard
-from extensions.network.layers import LayerGradient, LayerShape
+from extensions.layers.guards import Guard
+from extensions.layers.linear_layers import LayerGradient, LayerShape
 from extensions.protocols.dpsgd import clipped_sums, squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.norms import unfolded
@@ -207,14 +207,14 @@ def test_squared_norms_are_rounded_up_and_not_far(layers, frac_bits, rounding):
 def test_the_same_records_fall_short_where_nothing_covers_roundings(way, monkeypatch):
     """What a check of the norms would miss if it could not fail."""
     squares_of = {"materialised": _sum_of_squares, "ghost": _sum_of_halves}[way]
-    covered = unfolded.WAYS[way]
+    covered = unfolded.NORM_METHODS[way]
 
     def uncovered(ring: Any, gradient: Any, shape: Any, bits: Any) -> Any:
         asking = covered(ring, gradient, shape, bits)
         _, products = yield asking.send((yield next(asking)))
         return squares_of(shape, bits, products)
 
-    monkeypatch.setitem(unfolded.WAYS, way, uncovered)
+    monkeypatch.setitem(unfolded.NORM_METHODS, way, uncovered)
     monkeypatch.setattr(StepPlan, "norm_bound", property(lambda plan: plan.max_grad_norm))
     layers = SHAPES[way]
     plan, short = plan_of(layers, frac_bits=16, rows=ROWS), 0

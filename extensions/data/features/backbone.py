@@ -1,0 +1,91 @@
+"""Embeddings of images by a vision backbone of torchvision, pretrained on public images."""
+
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+
+from extensions.data.datasets.records import Raw
+from extensions.data.features.extractor import Extractor, Features
+from extensions.data.features.images import resized
+from extensions.errors import ArgumentError, MissingExtraError, PeaError
+from extensions.rules import one_of
+
+ARCHITECTURE = "resnet18"
+HEADS = ("fc", "classifier", "head", "heads")
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SIDE = 224
+
+
+def make(argument: str | None, weights: Path | None) -> Extractor:
+    """Returns the extractor ``backbone`` or ``backbone:ARCHITECTURE``, what its last layer is fed.
+
+    Images are resized to 224 x 224 and standardised by ImageNet's published means. The architecture
+    is a classifier of torchvision, such as resnet18 (the default) or vit_b_16; `weights` is the
+    file of its state dictionary, or None for those that torchvision downloads.
+    """
+    try:
+        import torch
+        from torchvision import models
+    except ImportError:
+        raise MissingExtraError("torchvision", "crypten") from None
+    except (OSError, RuntimeError) as error:
+        raise PeaError(
+            f"torchvision {version('torchvision')} does not load beside torch {version('torch')}: "
+            f"{error}. Install builds of both that belong together."
+        ) from error
+    name = argument or ARCHITECTURE
+    network, identity = _load(models, name, weights)
+    head = next(each for each in HEADS if hasattr(network, each))
+    setattr(network, head, torch.nn.Identity())
+    network.eval()
+    mean, deviation = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, DEVIATION))
+
+    def extract(x: Raw) -> Features:
+        pixels = torch.from_numpy(resized(x, SIDE, SIDE)).permute(0, 3, 1, 2).float() / 255
+        with torch.inference_mode():
+            embedded = network((pixels - mean) / deviation)
+        return np.asarray(embedded.flatten(1).numpy(), dtype=np.float32)
+
+    return Extractor(
+        name=f"backbone:{name}",
+        kinds=("images",),
+        function=extract,
+        identity={
+            "torchvision": version("torchvision"),
+            "pillow": version("pillow"),
+            "weights": identity,
+        },
+        size=(SIDE, SIDE),
+        batch=16,
+    )
+
+
+def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:
+    """Returns torchvision's classifier of that name, and which weights it has."""
+    import torch
+
+    known = models.list_models(module=models)
+    if name not in known:
+        raise ArgumentError("features", f"backbone:{name}", one_of(known))
+    try:
+        if weights is None:
+            network = models.get_model(name, weights="DEFAULT")
+            identity = f"{models.get_model_weights(name)['DEFAULT'].url}"
+        else:
+            network = models.get_model(name, weights=None)
+            network.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+            identity = hashlib.sha256(weights.read_bytes()).hexdigest()
+    except (OSError, RuntimeError, UnpicklingError, AttributeError, TypeError) as error:
+        *_, reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise ArgumentError(
+            "weights",
+            None if weights is None else str(weights),
+            f"the file of a state dictionary of {name}",
+            f"{reason.strip()[:200]}",
+            code="file",
+        ) from error
+    return network, identity

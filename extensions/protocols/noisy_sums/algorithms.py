@@ -1,0 +1,32 @@
+"""From the settings of a run to its algorithm."""
+
+from functools import partial
+
+from extensions.protocols.agreement import NOTHING, Statement
+from extensions.protocols.host import Host
+from extensions.protocols.noisy_sums.open_steps import descend_openly
+from extensions.protocols.noisy_sums.statistics import check_statistics, fit
+from extensions.protocols.pea import Algorithm, LocalData, descend
+from extensions.protocols.records import Records
+from extensions.protocols.settings import Training
+from extensions.protocols.step import Step
+
+
+def agree_on_algorithm(
+    host: Host, config: Training, own: LocalData, statement: Statement = NOTHING
+) -> tuple[Records, Algorithm]:
+    """Returns the records, once all parties have such that fit, and how the run learns of them.
+
+    It takes one round. Where records, settings or steps do not fit, it fails in every party.
+    """
+    records = Records.agreed(host.exchange, own.train, statement, own.problem)
+    return records, algorithm_of(config, records)
+
+
+def algorithm_of(config: Training, records: Records) -> Algorithm:
+    """Returns how a run gets from its start to the trained model, its bounds proven."""
+    if config.method == "statistics":
+        check_statistics(config, records)
+        return Algorithm(None, partial(fit, config))
+    step = Step.of(config, records)
+    return Algorithm(step, partial(descend if config.hidden else descend_openly, step))
