@@ -338,7 +338,7 @@ class _Building:
             self.is_open |= inner.is_open
             self.is_trained |= inner.is_trained
 
-        self.sketch.optimizer_state(lambda same: same, branch)
+        self.sketch.add_branches(lambda same: same, branch)
 
     def _add_trained(self, layer: Any) -> None:
         if self.is_open:

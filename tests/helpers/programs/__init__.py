@@ -15,7 +15,7 @@ class Corpus(list[Program]):
         return function
 
     def each(self, subject: str, run: Callable[[Any], object], **ways: Any) -> None:
-        """Enters a program a way: it runs with that way, and its name is subject, if any, and way."""
+        """Enters a program for each way, named by the subject, if there is one, and the way."""
         for name, way in ways.items():
 
             def one(way: Any = way) -> None:

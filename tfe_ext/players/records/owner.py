@@ -51,7 +51,7 @@ class _Counting(ClearHost):
 
 
 class Owner(RequestHandler):
-    """An owner's answers to one client after the other, each of which directs a run; see `RequestHandler`.
+    """Answers one client after the other, each of which directs a run; see `RequestHandler`.
 
     Records, too, leave by `array` alone, for the player's own device.
     """

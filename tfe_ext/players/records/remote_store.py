@@ -45,7 +45,7 @@ class FarOwner:
     device: str
 
     def ask(self, what: str, arrays: Sequence[Any] = (), **fields: Any) -> Mapping[str, Any]:
-        """Returns the owner's answer, see `tfe_ext.players.records.request_handler.RequestHandler.answer`.
+        """Returns the owner's answer; see `RequestHandler.answer`.
 
         Arrays that go with the request stay on the owner's device if they are there; no word passes
         between servers. The owner's own output has the reason of a refusal, an ArgumentError here.
