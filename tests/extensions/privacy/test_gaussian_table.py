@@ -14,11 +14,13 @@ from extensions.privacy.gaussian_table import (
     CUT,
     LOW_DIGIT_SCALE,
     LOWER_BITS,
+    MAX_DIGITS,
     UNSETTLED,
     UPPER_BITS,
     WORD_BITS,
     Digit,
     digits,
+    failure_bound,
 )
 from tests.helpers.refused import refused
 from tests.helpers.strategies import BINS_LIMIT, bins_statistic
@@ -184,3 +186,8 @@ def test_draws_have_the_distribution_and_a_wrong_scale_is_found(scale: float):
 def test_a_scale_without_a_table_is_refused(scale: float):
     with refused("scale", "range", scale):
         digits(scale)
+
+
+def test_that_any_of_many_draws_fails_is_as_probable_as_of_each_in_turn():
+    assert failure_bound(1) == MAX_DIGITS * CUT
+    assert failure_bound(1000) == 1000 * failure_bound(1)

@@ -278,3 +278,5 @@ def test_arrays_of_no_real_numbers_are_refused_by_name(kind):
         wrong = good[name].astype(np.int64).astype(kind)
         with refused(name, "type", f"an array of {wrong.dtype}"):
             check_records(**{**good, name: wrong}, **GOOD)
+    with refused("features", "type", "list"):
+        check_records([[1.0], [1.0, 2.0]], good["labels"], **GOOD)

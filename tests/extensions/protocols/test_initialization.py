@@ -189,6 +189,14 @@ def test_runs_in_the_clear_start_from_local_models(model: str, lr: float, init: 
     assert train(settings, digits(2), lambda event: None)["accuracy"] > 0.8
 
 
+def test_local_models_are_compared_on_held_out_records_or_averaged():
+    parts = [replace(p, test_x=p.test_x[:0], test_y=p.test_y[:0]) for p in digits(2)]
+    usual = {"backend": "clear", "private": False, "steps": 1, "lr": 1e-6, "init_steps": 1}
+    with refused("init", "choice", "local"):
+        train(TrainConfig(**usual, init="local"), parts, lambda event: None)
+    assert train(TrainConfig(**usual, init="local-average"), parts, lambda event: None)
+
+
 @pytest.mark.parametrize("weighting", ["records", "uniform"])
 def test_a_run_starts_from_the_average_that_it_was_asked_for(weighting: str):
     """One of two owners has 10 records; the one joint step moves weights by some ulps."""

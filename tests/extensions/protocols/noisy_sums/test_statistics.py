@@ -145,6 +145,14 @@ def test_targets_that_are_no_probabilities_are_refused():
     assert (centred_labels(thirds).sum(axis=1) == 0).all()
 
 
+@pytest.mark.parametrize("frac_bits", [FRAC_BITS - 2, FRAC_BITS, FRAC_BITS + 5])
+def test_labels_are_centred_in_one_scale_whatever_the_records_have(frac_bits):
+    labels = np.eye(3, dtype=np.int64)[[2, 0]] << frac_bits
+    own = replace(records_of(np.eye(2), np.zeros((2, 3)), 3), labels=labels, frac_bits=frac_bits)
+    expected = levels(3) * (np.eye(3)[[2, 0]] * 2.0**FRAC_BITS) - 2.0**FRAC_BITS
+    np.testing.assert_array_equal(centred_labels(own), expected)
+
+
 def test_too_many_records_for_the_ring_are_refused():
     few = Records(own=[], sizes=(1 << 20, 1 << 20), features=4)
     check_statistics(CONFIG, few)
