@@ -31,7 +31,7 @@ from extensions.protocols.noisy_sums.statistics import (
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import RunCallbacks, public_start
 from extensions.protocols.records import Records
-from extensions.ring.fixed_point import Integers
+from extensions.ring.fixed_point import Integers, decode
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from tests.helpers.refused import refused
@@ -193,6 +193,18 @@ def digits() -> Any:
     x, y = (np.concatenate([getattr(p, n) for p in parts]) for n in ("train_x", "train_y"))
     test = [np.concatenate([getattr(p, n) for p in parts]) for n in ("test_x", "test_y")]
     return x, y, Records.agreed(lambda own: own, owned), test
+
+
+def test_rows_that_may_be_twice_as_long_have_half_the_weights():
+    draws, models = np.random.default_rng(1), []
+    x, y = draws.uniform(-0.4, 0.4, (40, 5)), draws.integers(0, CONFIG.classes, 40)
+    for norm in (1.0, 2.0):
+        own = [records_of(norm * x, y, CONFIG.classes, norm=norm)]
+        config = replace(CONFIG, parties=1, noise_multiplier=0.0, max_feature_norm=norm)
+        model, *_ = fitted_by(config, Records.agreed(lambda own: own, own))
+        models.append(decode(np.asarray(model[0][0]), 20))
+    np.testing.assert_allclose(models[1], models[0] / 2, atol=2.0**-18)
+    assert np.abs(models[0]).max() > 0.05
 
 
 def test_without_noise_it_is_the_closed_form(digits):
