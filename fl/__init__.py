@@ -5,19 +5,24 @@
     )
     history = run.fit(rounds=100, test_set=test)
 
-`FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers,
-`tokens` makes integers of texts. Its ``train=`` is what a client does, a function of model, records
-and `ClientRound`; its ``server_optimizer=`` (`FedAvgM`, `FedAdam`, `FedYogi`, `FedAdagrad`) is what
-the server makes of the mean; ``fit(callbacks=[CSVWriter(file), TensorBoardWriter(folder)])`` tells
-of every round. A mechanism changes updates on clients and their mean on the server, and keeps the
-ledger: `LocalDP`, `SignDS`, `CentralDP` and `DistributedDP` protect clients or updates, `RecordDP`
-single records. `fl.leakage` rebuilds records from what a coalition saw. The command `pea fl` runs
-experiments from the shell.
+`FederatedAveraging` runs rounds. `partition` deals records out, `partition_by` by their users;
+`models` has those of the papers, `tokens` makes integers of texts. Its ``train=`` is what a client
+does, a function of model, records and `ClientRound`, which may return a `ClientResult`;
+`algorithms` has FedProx, SCAFFOLD and FedNova. Its ``server_optimizer=`` (`FedAvgM`, `FedAdam`,
+`FedYogi`, `FedAdagrad`) is what the server makes of the mean.
+``fit(callbacks=[CSVWriter(file), TensorBoardWriter(folder)])`` tells of every round,
+`MetricsLogger` a tracker such as MLflow; ``history.plot()`` draws them.
 
-**Aggregators**: in `PlainAggregator` the server reads every update; `MaskedAggregator` hides all of
-them from it, for many clients on a `SparseGraph`; in `PaillierAggregator` it adds ciphertexts; with
-`ChainAggregator` clients hand on a masked sum, also without a server. `FixedPoint` says how updates
-become integers. ``leaks_to(Coalition(...), outcome)`` says who learns what.
+A mechanism changes updates on clients and their mean on the server, and keeps the ledger:
+`LocalDP`, `SignDS`, `CentralDP` and `DistributedDP` protect clients or updates, `RecordDP` single
+records; `RandomSubset` exchanges a part of the values. `fl.leakage` rebuilds records from what a
+coalition saw. The command `pea fl` runs experiments from the shell.
+
+**Aggregators**: in `PlainAggregator` the server reads every update, and in `RobustAggregator` takes
+a mean that attackers cannot move far; `MaskedAggregator` hides all of them from it, for many
+clients on a `SparseGraph`; in `PaillierAggregator` it adds ciphertexts; with `ChainAggregator`
+clients hand on a masked sum, also without a server. `FixedPoint` says how updates become integers.
+``leaks_to(Coalition(...), outcome)`` says who learns what.
 
 `fl.protocols` has what an aggregator, a mechanism or a server optimizer of your own is made of, and
 the errors; `fl.simulation` has networks, drop-outs, lists of neighbours and times by formula.
@@ -47,7 +52,9 @@ def _check_installed() -> None:
 if TYPE_CHECKING:
     from extensions import __version__ as __version__
     from extensions.errors import UpdateError as UpdateError
+    from fl import algorithms as algorithms
     from fl.chain import ChainAggregator as ChainAggregator
+    from fl.clients import ClientResult as ClientResult
     from fl.clients import ClientRound as ClientRound
     from fl.masked import MaskedAggregator as MaskedAggregator
     from fl.masked import SparseGraph as SparseGraph
@@ -59,10 +66,13 @@ if TYPE_CHECKING:
     from fl.privacy.local_dp import LocalDP as LocalDP
     from fl.privacy.record_dp import RecordDP as RecordDP
     from fl.privacy.signds import SignDS as SignDS
+    from fl.robust import RobustAggregator as RobustAggregator
     from fl.round.quantization import FixedPoint as FixedPoint
     from fl.round.view import Coalition as Coalition
+    from fl.subset import RandomSubset as RandomSubset
     from fl.training import models as models
     from fl.training.callbacks import CSVWriter as CSVWriter
+    from fl.training.callbacks import MetricsLogger as MetricsLogger
     from fl.training.callbacks import TensorBoardWriter as TensorBoardWriter
     from fl.training.federated import FederatedAveraging as FederatedAveraging
     from fl.training.optimizers import FedAdagrad as FedAdagrad
@@ -70,13 +80,15 @@ if TYPE_CHECKING:
     from fl.training.optimizers import FedAvgM as FedAvgM
     from fl.training.optimizers import FedYogi as FedYogi
     from fl.training.records import partition as partition
+    from fl.training.records import partition_by as partition_by
     from fl.training.records import tokens as tokens
 else:
     _MODULES = {
         "extensions": ("__version__",),
         "extensions.errors": ("UpdateError",),
+        "fl": ("algorithms",),
         "fl.chain": ("ChainAggregator",),
-        "fl.clients": ("ClientRound",),
+        "fl.clients": ("ClientResult", "ClientRound"),
         "fl.masked": ("MaskedAggregator", "SparseGraph"),
         "fl.paillier": ("PaillierAggregator",),
         "fl.plain": ("PlainAggregator",),
@@ -88,11 +100,13 @@ else:
         "fl.privacy.signds": ("SignDS",),
         "fl.round.quantization": ("FixedPoint",),
         "fl.round.view": ("Coalition",),
+        "fl.robust": ("RobustAggregator",),
+        "fl.subset": ("RandomSubset",),
         "fl.training": ("models",),
-        "fl.training.callbacks": ("CSVWriter", "TensorBoardWriter"),
+        "fl.training.callbacks": ("CSVWriter", "MetricsLogger", "TensorBoardWriter"),
         "fl.training.federated": ("FederatedAveraging",),
         "fl.training.optimizers": ("FedAdagrad", "FedAdam", "FedAvgM", "FedYogi"),
-        "fl.training.records": ("partition", "tokens"),
+        "fl.training.records": ("partition", "partition_by", "tokens"),
     }
     _named, __dir__ = lazy_names(__name__, _MODULES, _check_installed)
 

@@ -1,8 +1,8 @@
 """The interface of what clients do in a round, and the SGD of federated averaging."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,37 @@ class ClientRound:
         number: of the round, from 1.
         client: whose training it is.
         seed: public; torch's default generator begins with it in each training.
+        share: of the run's clients that settings select for a round.
+        extra: tensors beside the model, by name: the mean of what clients returned of them last.
+        state: what this client's training returned as its state last; empty before.
     """
 
     number: int
     client: int
     seed: int
+    share: float = 1.0
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    state: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-ClientTraining = Callable[[nn.Module, TensorDataset, ClientRound], None]
+@dataclass(frozen=True, kw_only=True)
+class ClientResult:
+    """What a client's training returns beside the model that it trained in place.
+
+    Attributes:
+        metrics: numbers by name, of which the round's report has the mean; the training lists the
+            names in its attribute `metrics`.
+        extra: new values of tensors that the training's `extra(model)` states; their mean is what
+            everybody has in the next round.
+        state: tensors that this client keeps to itself until it is selected again.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+ClientTraining = Callable[[nn.Module, TensorDataset, ClientRound], ClientResult | None]
 """Trains the model in place on the client's records; raises UpdateError to withdraw.
 
 It may move the model to another device. Its model is the one that the server sent in this round:
@@ -75,24 +98,44 @@ class LocalSGD:
         size = self.step(records)
         return size if self.drop_last else records % size or size
 
-    def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
+    def batches(self, records: int, generator: torch.Generator | None = None) -> Iterator[Tensor]:
+        """Yields the places of each step's records among so many; an epoch's order is drawn anew.
+
+        Args:
+            records: their number.
+            generator: draws the orders; None: torch's default one.
+        """
+        size = self.step(records)
+        for _ in range(self.epochs):
+            order = torch.arange(records)
+            if size < records:
+                order = torch.randperm(records, generator=generator)
+            if self.drop_last:
+                order = order[: records - records % size]
+            yield from torch.split(order, size)
+
+    def direction(self, gradient: Tensor, parameter: Tensor, start: Tensor) -> Tensor:
+        """Returns what a step goes against; `start` is the parameter as the server sent it."""
+        return gradient
+
+    def __call__(
+        self, model: nn.Module, records: TensorDataset, round: ClientRound
+    ) -> ClientResult | None:
         """Trains the model in place."""
         # Not torch.optim.SGD: the first optimizer of a process imports torch's compiler, for 2 s.
         x, y = records.tensors
         model.train()
         parameters = list(model.parameters())
-        for _ in range(self.epochs):
-            size = self.step(len(x))
-            order = torch.arange(len(x)) if size == len(x) else torch.randperm(len(x))
-            if self.drop_last:
-                order = order[: len(x) - len(x) % size]
-            for batch in torch.split(order, size):
-                model.zero_grad()
-                self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
-                with torch.no_grad():
-                    for parameter in parameters:
-                        if parameter.grad is not None:
-                            parameter.add_(parameter.grad, alpha=-self.lr)
+        starts = [parameter.detach().clone() for parameter in parameters]
+        for batch in self.batches(len(x)):
+            model.zero_grad()
+            self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
+            with torch.no_grad():
+                for parameter, start in zip(parameters, starts, strict=True):
+                    if parameter.grad is not None:
+                        step = self.direction(parameter.grad, parameter, start)
+                        parameter.add_(step, alpha=-self.lr)
+        return None
 
 
 RATE = Between(

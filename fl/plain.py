@@ -1,8 +1,9 @@
 """The baseline without protection: clients send their updates to the server as they are."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from extensions.errors import MessageError, UpdateError
 from extensions.rules import POSITIVE
@@ -10,6 +11,8 @@ from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.round.messages import SERVER, Message, Value
 from fl.round.view import Coalition, Outcome
+
+Update = npt.NDArray[np.float32]
 
 
 class PlainAggregator(Aggregator):
@@ -33,7 +36,7 @@ class PlainAggregator(Aggregator):
         self.timeout = timeout
 
     def server(self, round: Round) -> Machine:
-        return _Server(round, self.timeout)
+        return PlainServer(round, self.timeout, weighted_mean)
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         return _Client(round, client, update)
@@ -72,17 +75,30 @@ class _Client(Machine):
         return ()
 
 
-class _Server(Machine):
-    def __init__(self, round: Round, timeout: float) -> None:
+class PlainServer(Machine):
+    """The server's part: it reads all updates and takes their mean.
+
+    Args:
+        round: of the clients.
+        timeout: seconds that it waits for updates.
+        mean: of updates (clients, size) and the clients' weights (clients,).
+    """
+
+    def __init__(
+        self, round: Round, timeout: float, mean: Callable[[Sequence[Update], Vector], Vector]
+    ) -> None:
         super().__init__(round, SERVER)
+        self._mean = mean
         self._timeout = timeout
         self._waiting = set(round.clients)
-        self._updates: dict[int, Vector] = {}
+        self._updates: dict[int, Update] = {}
 
     def start(self, now: float) -> Iterable[Output]:
+        """Yields the timer of the updates."""
         yield Timer("updates", now + self._timeout)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields the mean once all updates are here."""
         client = message.sender
         if client not in self._waiting:
             return
@@ -95,29 +111,30 @@ class _Server(Machine):
             yield self._aggregate()
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
+        """Yields the mean without clients that are late."""
         for client in sorted(self._waiting):
             yield Refusal(client, f"no update within {self._timeout:g} s")
         self._waiting.clear()
         yield self._aggregate()
 
-    def _read(self, message: Message) -> Vector:
+    def _read(self, message: Message) -> Update:
         self.check_round(message)
         if message.kind != "update":
             raise MessageError(f"a message of kind {message.kind!r}, not an update")
         if "places" in message.body:
             update = self._filled(message)
         else:
-            update = message.array("values", np.float32, (self.round.size,)).astype(np.float64)
+            update = message.array("values", np.float32, (self.round.size,))
         check_update(update, self.round.size)
         return update
 
-    def _filled(self, message: Message) -> Vector:
+    def _filled(self, message: Message) -> Update:
         """Returns the update of which a client sent places and values, others being 0."""
         places = message.array("places", np.uint32, (-1,))
         values = message.array("values", np.float32, places.shape)
         if np.any(np.diff(places.astype(np.int64)) <= 0) or np.any(places >= self.round.size):
             raise MessageError(f"places that do not ascend below {self.round.size}")
-        update = np.zeros(self.round.size)
+        update = np.zeros(self.round.size, np.float32)
         update[places] = values
         return update
 
@@ -125,7 +142,14 @@ class _Server(Machine):
         if not self._updates:
             raise self.failure("no client's update can be used.")
         included = tuple(sorted(self._updates))
-        total = np.zeros(self.round.size)
-        for client in included:
-            total += self.round.weights[client] * self._updates[client]
-        return Aggregate(total / sum(self.round.weights[c] for c in included), included)
+        weights = np.array([self.round.weights[client] for client in included], dtype=np.float64)
+        return Aggregate(self._mean([self._updates[k] for k in included], weights), included)
+
+
+def weighted_mean(updates: Sequence[Update], weights: Vector) -> Vector:
+    """Returns the sum of updates by their weights, over the sum of weights, (size,)."""
+    total = np.zeros(updates[0].shape)
+    for weight, update in zip(weights, updates, strict=True):
+        total += weight * update.astype(np.float64)
+    mean: Vector = total / weights.sum()
+    return mean

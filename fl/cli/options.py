@@ -15,6 +15,7 @@ AGGREGATORS = Kinds(
         "paillier": "fl:PaillierAggregator",
         "chain": "fl:ChainAggregator",
         "plain": "fl:PlainAggregator",
+        "robust": "fl:RobustAggregator",
     }
 )
 MECHANISMS = Kinds(
@@ -88,9 +89,9 @@ class Records:
         download: download missing files of the data set from its publisher.
         label: column of a table's labels.
         class_names: labels of a table in order, as negative,positive.
-        partition: how to share out records: iid, shards (two runs sorted by label a client) or
-            dirichlet.
-        alpha: parameter of dirichlet (default 0.5); a smaller one is less even.
+        partition: how to share out records: iid, shards (two runs sorted by label a client),
+            dirichlet, or quantity (sizes alone are uneven).
+        alpha: parameter of dirichlet and quantity (default 0.5); a smaller one is less even.
         model: kind of model: mlp or logistic; cnn or cnn-mnist for MNIST; lenet for 32 x 32 pixels;
             embedding for texts.
     """

@@ -14,7 +14,7 @@ from extensions.data.origin import Origin
 from extensions.errors import ArgumentError
 from fl.cli.choices import as_options
 from fl.training import models
-from fl.training.records import partition, tokens
+from fl.training.records import UNEVEN, partition, tokens
 
 Shape = tuple[int, ...]
 
@@ -47,7 +47,7 @@ class Data:
         self, clients: int, scheme: str, alpha: float | None, seed: int
     ) -> list[TensorDataset]:
         """Returns each client's records."""
-        if alpha is not None and scheme != "dirichlet":
+        if alpha is not None and scheme not in UNEVEN:
             raise ArgumentError("alpha", alpha, "{partition=dirichlet}", code="needs")
         with as_options(n="clients", scheme="partition"):
             usual = ALPHA if alpha is None else alpha

@@ -26,7 +26,7 @@ from fl.round.state import VERSION, dump, keyed, keyed_of, load, octets
 from fl.training.data import Records
 from fl.training.session import SessionClient
 from fl.training.settings import RunSettings, as_json
-from fl.training.weights import Weights, get_weights, not_exchanged
+from fl.training.weights import Weights, not_exchanged
 from fl.training.workers import Trainer
 
 LOG = getLogger(__name__)
@@ -193,10 +193,9 @@ class RemoteClient:
 
     def _alone(self, number: int) -> Round:
         settings = self.settings
-        size = get_weights(self.model, statistics=settings.exchanges_statistics).size
         return Round(
             number=number,
-            size=size + settings.mechanism.extra_values,
+            size=settings.exchanged(self.model) + settings.mechanism.extra_values,
             weights={self.client: settings.weight(len(self._records[1]))},
             plan=settings.plan(self.clients),
         )
@@ -210,8 +209,8 @@ class RemoteClient:
         told = {self.client: settings.of_client(round.number, self.client)}
         hidden = settings.mechanism.hides_updates
         with Trainer(self.model, training, 1, statistics=statistics, hidden=hidden) as trainer:
-            trained = trainer.train(received, {self.client: self._records}, told)
-        return settings.update(round, self.client, trained[self.client], received)
+            trained = trainer.train(received, {self.client: self._records}, told)(self.client)
+        return settings.update(round, self.client, trained, received)
 
     def _outputs(
         self, machine: Machine, messages: Iterable[Message], link: Link, now: float
@@ -263,7 +262,7 @@ class RemoteClient:
         """Returns what a session is known by: its name, or all settings where it has none."""
         if self.settings.session:
             return {"session": self.settings.session}
-        size = get_weights(self.model, statistics=self.settings.exchanges_statistics).size
+        size = self.settings.exchanged(self.model)
         return {**self.settings.facts_of_run(), "parameters": size, "clients": self.clients}
 
     def _begin(self, number: int) -> None:
@@ -318,6 +317,10 @@ def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggr
     if aggregator.one_process:
         rule = f"'server' {hosts} and answer its requests"
         raise ArgumentError("led_by", "client", rule, code="choice")
+    if getattr(settings.training, "stateful", False):
+        name = type(settings.training).__name__
+        hint = "A client that starts anew would have lost what it keeps between rounds."
+        raise ArgumentError("train", name, hosts, hint, code="conflict")
     if aggregator.signs and identities is None:
         rule = f"with {type(aggregator).__name__}, whose clients sign"
         hint = "Type: ssh-keygen -t ecdsa -b 384 -f 0"

@@ -190,7 +190,7 @@ def inherent_leaks(coalition: Coalition, included: Iterable[int]) -> Leaks:
     return frozenset({others} if others else ())
 
 
-def check_update(update: Vector, size: int) -> None:
+def check_update(update: npt.NDArray[np.floating[Any]], size: int) -> None:
     """Raises UpdateError unless the update has the shape (size,) and finite values only."""
     if update.shape != (size,):
         raise UpdateError(f"an update of shape {update.shape}, not ({size},)")

@@ -67,10 +67,14 @@ class Round:
         check_fields(self)
         if not self.weights:
             raise ArgumentError("clients", [], "", code="missing")
-        for client, weight in self.weights.items():
-            Whole(0).check("clients", client)
-            Whole(1).check(f"weight of client {client}", weight)
-        own = {int(client): int(weight) for client, weight in self.weights.items()}
+        own = dict(self.weights)
+        # n machines of a round make it: rules are asked one by one where this is not plain.
+        kinds = set(map(type, own)) | set(map(type, own.values()))
+        if kinds != {int} or min(own) < 0 or min(own.values()) < 1:
+            for client, weight in own.items():
+                Whole(0).check("clients", client)
+                Whole(1).check(f"weight of client {client}", weight)
+            own = {int(client): int(weight) for client, weight in own.items()}
         object.__setattr__(self, "weights", own)
 
     @property

@@ -123,3 +123,29 @@ def _private() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+class MetricsLogger:
+    """A callback that gives a tracker the numbers of each round (`RoundReport.numbers`).
+
+    ``callbacks=[fl.MetricsLogger(mlflow.log_metrics)]``, or ``wandb.log`` after ``wandb.init()``:
+    the tracker is the caller's, who starts and ends its run.
+
+    Args:
+        log: takes numbers by name, and the round as ``step=``.
+
+    Raises:
+        ArgumentError: it is no function.
+    """
+
+    def __init__(self, log: Callable[..., Any]) -> None:
+        if not callable(log):
+            rule = "a function of numbers by name and step=, such as mlflow.log_metrics"
+            raise ArgumentError("log", log, rule, code="type")
+        self._log = log
+
+    def __call__(self, history: History, model: nn.Module) -> None:
+        """Gives the numbers of the last round."""
+        found = history[-1].numbers()
+        step = history[-1].number
+        self._log({k: float(v) for k, v in found.items() if v is not None}, step=step)

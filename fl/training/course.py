@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from extensions import durable
 from extensions.errors import ArgumentError, RoundError, UpdateError
 from extensions.npz import read_npz
 from extensions.printing import table
 from extensions.rules import Whole
+from fl.beside import METRIC, Beside
 from fl.round.machines import Round
 from fl.round.messages import SERVER
 from fl.round.transport import Carrier
@@ -35,7 +37,7 @@ from fl.training.weights import (
     set_weights,
 )
 
-_OPTIMIZER = "optimizer."
+_OPTIMIZER, _CLIENT = "optimizer.", "client."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,7 @@ class Checkpoint:
         history: as JSON.
         mechanism: its state, with its ledger, as text; empty: it has none.
         optimizer: the state of the server's, by name.
+        clients: what clients' training keeps, by client and name.
     """
 
     weights: Weights
@@ -55,11 +58,15 @@ class Checkpoint:
     history: str
     mechanism: str
     optimizer: State
+    clients: Mapping[int, Mapping[str, Tensor]]
 
     def write(self, path: Path) -> None:
         """Writes the file whole or not at all; its owner alone may read it."""
         with durable.write(path) as file:
-            entries: dict[str, Any] = {k: v for k, v in vars(self).items() if k != "optimizer"}
+            apart = ("optimizer", "clients")
+            entries: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in apart}
+            for client, state in self.clients.items():
+                entries |= {f"{_CLIENT}{client}.{k}": v.numpy() for k, v in state.items()}
             entries |= {f"{_OPTIMIZER}{name}": kept for name, kept in self.optimizer.items()}
             np.savez(file, **entries)
 
@@ -79,12 +86,17 @@ class Checkpoint:
                 or not isinstance(settings, dict)
             ):
                 raise ValueError
-        except (ValueError, KeyError, RecursionError) as error:
+            clients: dict[int, dict[str, Tensor]] = {}
+            for name in held:
+                if name.startswith(_CLIENT):
+                    client, _, own = name.removeprefix(_CLIENT).partition(".")
+                    clients.setdefault(int(client), {})[own] = torch.from_numpy(held[name])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             rule = "a file that FederatedAveraging.save wrote"
             raise ArgumentError("path", str(path), rule, code="file") from error
         kept = [name for name in held if name.startswith(_OPTIMIZER)]
         optimizer = {name.removeprefix(_OPTIMIZER): held[name] for name in kept}
-        return cls(weights=weights, optimizer=optimizer, **texts)
+        return cls(weights=weights, optimizer=optimizer, clients=clients, **texts)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -96,6 +108,7 @@ class Course(RunSettings):
         rounds: of the whole run, including those before it was saved; None: not said here.
         history: of all rounds so far.
         outcome: of the last round that succeeded, with the messages that are kept; None before.
+        states: what clients' training keeps between their rounds, by client and name; saved.
 
     Raises:
         ArgumentError: a setting outside its range.
@@ -114,7 +127,15 @@ class Course(RunSettings):
         self.history = History()
         self.outcome: Outcome | None = None
         self._optimizer_state: State = {}
-        self._of_parameters = of_parameters(self.model, statistics=self.exchanges_statistics)
+        self._beside = Beside(self.training, self.model)
+        if missing := set(self.server_optimizer.needs) - set(self._beside.names):
+            name = type(self.server_optimizer).__name__
+            rule = f"a training that returns {sorted(missing)} with {name}"
+            raise ArgumentError("train", self.train, rule, code="needs")
+        self._extra = self._beside.first
+        self.states: dict[int, Mapping[str, Tensor]] = {}
+        parameters = of_parameters(self.model, statistics=self.exchanges_statistics)
+        self._of_parameters = np.concatenate([parameters, np.zeros(self._extra.size, np.bool_)])
 
     def __repr__(self) -> str:
         settings = ("client_fraction", "local_epochs", "batch_size", "lr", "weighting", "seed")
@@ -138,16 +159,35 @@ class Course(RunSettings):
         state = self._optimizer_state
         try:
             if self.exchange == "delta":
-                mean, state = apply(self.server_optimizer, mean, self._of_parameters, state)
+                row = next_weights(weights, mean, delta=True) if self._extra.size else self._extra
+                named = self._beside.split(row)[1]
+                extra = {name: value.double().numpy() for name, value in named.items()}
+                mean, state = apply(self.server_optimizer, mean, self._of_parameters, state, extra)
             new = next_weights(weights, mean, delta=self.exchange == "delta")
         except UpdateError as error:
             raise RoundError(round.number, str(error)) from error
-        set_weights(self.model, new, statistics=self.exchanges_statistics)
+        self._set(new)
         self._optimizer_state = state
 
+    def _set(self, row: Weights) -> None:
+        """Takes the values that clients exchange: the model's, and those beside it."""
+        weights, self._extra = np.split(row, [row.size - self._extra.size])
+        set_weights(self.model, weights, statistics=self.exchanges_statistics)
+
+    @property
+    def extra(self) -> dict[str, Tensor]:
+        """The tensors beside the model, by name: the mean of what clients returned last."""
+        return self._beside.split(self._extra)[1]
+
+    def _metrics(self) -> dict[str, float]:
+        """Returns the mean of the metrics that clients returned last, by name."""
+        found = self.extra.items()
+        return {k.removeprefix(METRIC): float(v) for k, v in found if k.startswith(METRIC)}
+
     def _weights(self) -> Weights:
-        """Returns what clients exchange of the model, no parameter of which was frozen since."""
-        weights = get_weights(self.model, statistics=self.exchanges_statistics)
+        """Returns what clients exchange, of a model no parameter of which was frozen since."""
+        model = get_weights(self.model, statistics=self.exchanges_statistics)
+        weights = np.concatenate([model, self._extra])
         if weights.size != (first := self._of_parameters.size):
             hint = "Make a new run of it, with the same mechanism, whose ledger goes on."
             rule = f"one of which {first} values are exchanged, as when the run was made"
@@ -162,6 +202,7 @@ class Course(RunSettings):
         save: Callable[[], None],
         callbacks: Sequence[Callback],
         every: int = 1,
+        delta: float | None = None,
     ) -> History:
         """Runs so many rounds, each of which `perform` adds to the history, and returns all.
 
@@ -173,6 +214,8 @@ class Course(RunSettings):
             report = self.history[-1]
             if left == 0 or report.number % every == 0:
                 report = tests.evaluated(report)
+            if delta is not None:
+                report = replace(report, epsilon=self.get_epsilon(delta))
             self.history.rounds[-1] = replace(report, seconds=time.perf_counter() - began)
             save()
             for callback in callbacks:
@@ -204,6 +247,7 @@ class Course(RunSettings):
             refused={refusal.client: refusal.reason for refusal in carrier.refusals},
             vanished=tuple(carrier.vanished),
             failure=failure.reason if failure else "",
+            trained=self._metrics() if included else {},
             bytes_up=transcript.bytes(receiver=SERVER),
             bytes_down=transcript.bytes(sender=SERVER),
             bytes_total=transcript.bytes(),
@@ -238,6 +282,7 @@ class Course(RunSettings):
         """Writes the state of the run into an .npz file that its owner alone may read."""
         Checkpoint(
             weights=self._weights(),
+            clients=self.states,
             settings=self._settings(),
             history=self.history.to_json(),
             mechanism=self.mechanism.state(),
@@ -269,9 +314,10 @@ class Course(RunSettings):
         elif state.optimizer:
             raise ArgumentError("optimizer", sorted(state.optimizer), "empty before any round")
         self.mechanism.restore(state.mechanism)
-        set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
+        self._set(state.weights)
         self.history = history
         self._optimizer_state = state.optimizer
+        self.states = dict(state.clients)
 
     def _settings(self) -> str:
         """Returns, as JSON, what must be equal in a run that goes on from this one."""

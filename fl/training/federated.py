@@ -1,7 +1,7 @@
 """Federated averaging: rounds of local training and aggregation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,7 @@ class FederatedAveraging(Course):
         *,
         own_tests: Mapping[int, Records] | None = None,
         evaluate_every: int = 1,
+        delta: float | None = None,
         checkpoint: Path | str | None = None,
         callbacks: Sequence[Callback] = (),
         progress: bool = True,
@@ -90,6 +91,7 @@ class FederatedAveraging(Course):
             own_tests: records that clients hold out, by client: `RoundReport.of_clients` has what
                 the model does on each.
             evaluate_every: rounds from one evaluation to the next; the last is always evaluated.
+            delta: at which each round's report has the epsilon of all rounds so far; None: none.
             checkpoint: where the run is saved after every round. A round that is interrupted is
                 repeated and charged again; what the first attempt sent is not in the ledger.
             callbacks: called after every round, once it is saved: `CSVWriter`, `TensorBoardWriter`,
@@ -116,7 +118,7 @@ class FederatedAveraging(Course):
         with self._trainer() as trainer, progress_bar(rounds, shown=progress) as show:
             told = [*callbacks, lambda history, model: show(history[-1])]
             perform = partial(self._round, trainer)
-            return self._rounds(rounds, perform, tests, save, told, evaluate_every)
+            return self._rounds(rounds, perform, tests, save, told, evaluate_every, delta)
 
     def _trainer(self) -> Trainer:
         return Trainer(
@@ -158,21 +160,24 @@ class FederatedAveraging(Course):
         except ArgumentError as error:
             raise RoundError(number, str(error)) from error
         self.mechanism.charge(round, len(self._records))
-        trained = trainer.train(
-            weights,
-            {client: self._records[client] for client in selected},
-            {client: self.of_client(number, client) for client in selected},
-        )
+        told = {
+            client: replace(self.of_client(number, client), state=self.states.get(client, {}))
+            for client in selected
+        }
+        records = {client: self._records[client] for client in selected}
+        trained = trainer.train(weights, records, told)
         machines = session_machines(
             round,
             weights,
             self.aggregator,
-            lambda client, received: self.update(round, client, trained[client], received),
+            lambda client, received: self.update(round, client, trained(client), received),
             timeout=self.timeout,
             training_seconds=self.training_seconds,
         )
         outcome = transport.run(machines)
         self._advance(weights, outcome, round)
+        kept = {client: trainer.states.pop(client) for client in outcome.included}
+        self.states |= {client: state for client, state in kept.items() if state}
         return outcome
 
     def _announced(self, number: int, selected: Sequence[int]) -> Round:

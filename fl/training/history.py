@@ -1,12 +1,15 @@
 """What a run did, round by round."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from extensions.errors import ArgumentError, MissingExtraError
 from extensions.printing import table
+
+SHOWN = ("accuracy", "loss", "epsilon", "bytes_total")
+"""What a figure shows, unless it is asked for something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,8 @@ class RoundReport:
         accuracy: share of the test set that the new model classifies rightly; None if not asked.
         loss: mean over the test set; None if not asked.
         metrics: further ones of the test set, by name.
+        trained: mean of the metrics that clients' training returned, by name.
+        epsilon: of all rounds so far, at the delta that `fit` was given; None without one.
         of_clients: loss, accuracy and metrics of the new model on clients' own held-out records,
             by client and name. They are measured beside the protocol: no message carries them, and
             no guarantee is about them.
@@ -47,6 +52,8 @@ class RoundReport:
     accuracy: float | None = None
     loss: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    trained: dict[str, float] = field(default_factory=dict)
+    epsilon: float | None = None
     of_clients: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def numbers(self) -> dict[str, float | None]:
@@ -60,8 +67,9 @@ class RoundReport:
             "round": self.number,
             "selected": len(self.selected),
             "included": len(self.included),
-            **{name: getattr(self, name) for name in (*names, "accuracy", "loss")},
+            **{name: getattr(self, name) for name in (*names, "accuracy", "loss", "epsilon")},
             **self.metrics,
+            **{f"trained/{name}": value for name, value in self.trained.items()},
             **{f"clients/{k}": sum(each[k] for each in own) / len(own) for k in (own or [{}])[0]},
         }
 
@@ -102,6 +110,19 @@ class History:
             raise MissingExtraError("pandas", "fl") from error
         return pd.DataFrame([each.numbers() for each in self.rounds]).set_index("round")
 
+    def plot(self, label: str = "", /, **others: "History") -> Any:
+        """Returns a matplotlib Figure of accuracy, loss, epsilon and bytes by round.
+
+        Args:
+            label: of this run, in the legend.
+            **others: further runs beside it, by their labels.
+
+        Raises:
+            ArgumentError: there are no rounds.
+            MissingExtraError: matplotlib is not installed.
+        """
+        return plot({label or "this run": self, **others})
+
     def rounds_to(self, accuracy: float) -> int | None:
         """Returns the first round with at least this accuracy; None if there is none."""
         reached = (r.number for r in self.rounds if (r.accuracy or 0.0) >= accuracy)
@@ -134,7 +155,8 @@ def _report(entry: dict[str, Any]) -> RoundReport:
     entry["refused"] = {int(client): reason for client, reason in entry["refused"].items()}
     entry["of_clients"] = {int(client): own for client, own in entry["of_clients"].items()}
     report = RoundReport(**entry)
-    numbers = (entry.get("accuracy"), entry.get("loss"), *report.metrics.values())
+    numbers = (report.accuracy, report.loss, report.epsilon, *report.metrics.values())
+    numbers += tuple(report.trained.values())
     numbers += tuple(each for own in report.of_clients.values() for each in own.values())
     whole = (*report.selected, *report.included, *report.vanished)
     whole += (report.number, report.bytes_up, report.bytes_down, report.bytes_total)
@@ -144,3 +166,54 @@ def _report(entry: dict[str, Any]) -> RoundReport:
         if not all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
             raise TypeError("a value of another type")
     return report
+
+
+def plot(histories: Mapping[str, History], *, columns: tuple[str, ...] = SHOWN) -> Any:
+    """Returns a matplotlib Figure with a panel for each number and a line for each run.
+
+    Args:
+        histories: of runs, by the names in the legend.
+        columns: numbers of `RoundReport.numbers`; those that no run has are left out. Bytes are
+            those of all rounds so far, in MB.
+
+    Raises:
+        ArgumentError: no run has any of these numbers.
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "fl") from error
+    rows = {name: [each.numbers() for each in history] for name, history in histories.items()}
+    panels = [column for column in columns if any(_points(own, column) for own in rows.values())]
+    if not panels:
+        rule = "numbers that a round has, such as 'bytes_total'"
+        raise ArgumentError("columns", columns, rule, code="choice")
+    figure = Figure(figsize=(4.0 * len(panels), 3.2), layout="constrained")
+    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, column in zip(every, panels, strict=True):
+        for name, own in rows.items():
+            points = _points(own, column)
+            marker = "." if len(points) < 30 else None
+            axes.plot(*zip(*points, strict=True), marker=marker, label=name) if points else None
+        axes.set(xlabel="round", ylabel=_title(column))
+        axes.grid(alpha=0.3)
+    if len(rows) > 1:
+        every[0].legend()
+    return figure
+
+
+def _points(rows: list[dict[str, Any]], column: str) -> list[tuple[int, float]]:
+    """Returns round and number where a round has one; bytes add up."""
+    points = [(row["round"], row[column]) for row in rows if row.get(column) is not None]
+    if not column.startswith("bytes"):
+        return points
+    total, summed = 0.0, []
+    for number, sent in points:
+        total += sent / 1e6
+        summed.append((number, total))
+    return summed
+
+
+def _title(column: str) -> str:
+    return "MB so far" if column == "bytes_total" else column.replace("bytes_", "MB ")

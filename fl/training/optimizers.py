@@ -5,6 +5,7 @@ Each sees the mean alone, after the mechanism, so that it costs no privacy and n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,9 @@ class ServerOptimizer:
         Reddi et al., ICLR 2021, Algorithms 1 and 2.
     """
 
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Names of tensors beside the model that `direction` takes."""
+
     lr: float = 1.0
 
     def __post_init__(self) -> None:
@@ -38,6 +42,15 @@ class ServerOptimizer:
         for name in ("momentum", "beta1", "beta2"):
             value = getattr(self, name, 0.0)
             Between(0.0, 1.0, below=True).check(f"server_optimizer.{name}", value)
+
+    def direction(self, mean: Vector, extra: Mapping[str, Vector]) -> Vector:
+        """Returns what `step` takes as the mean, (size,).
+
+        Args:
+            mean: of the clients' updates, (size,).
+            extra: the mean of what clients returned beside the model, by name.
+        """
+        return mean
 
     def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
         """Returns what is added to the parameters, and the next state.
@@ -125,13 +138,18 @@ class FedAdagrad(_Adaptive):
 
 
 def apply(
-    optimizer: ServerOptimizer, mean: Vector, of_parameters: npt.NDArray[np.bool_], state: State
+    optimizer: ServerOptimizer,
+    mean: Vector,
+    of_parameters: npt.NDArray[np.bool_],
+    state: State,
+    extra: Mapping[str, Vector],
 ) -> tuple[Vector, State]:
-    """Returns what is added to the model, and the next state; statistics take the mean as it is."""
+    """Returns what is added to the model, and the next state; all else takes the mean as it is."""
     if mean.shape != of_parameters.shape:
         raise UpdateError(f"the mean has shape {mean.shape}, not {of_parameters.shape}.")
     change = mean.copy()
-    change[of_parameters], state = optimizer.step(mean[of_parameters], state)
+    direction = optimizer.direction(mean[of_parameters], extra)
+    change[of_parameters], state = optimizer.step(direction, state)
     return change, state
 
 

@@ -1,15 +1,19 @@
 """Records of clients: dealt out of one data set by a public seed, or made of texts."""
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from extensions.errors import ArgumentError
-from extensions.rules import POSITIVE, Whole, one_of
+from extensions.rules import NOT_NEGATIVE, POSITIVE, Whole, one_of
 from fl.training.data import Records, as_tensors, single
 from fl.training.models import BUCKETS
 
@@ -28,6 +32,7 @@ def partition(
     *,
     alpha: float = 0.5,
     min_size: int = 1,
+    noise: float = 0.0,
     seed: int = 0,
 ) -> list[TensorDataset]:
     """Returns the records of each client: every record belongs to one, every client has some.
@@ -38,9 +43,12 @@ def partition(
         scheme: "iid": shuffled, sizes differ by one at most. "shards": two of 2n runs of the
             records sorted by label, so that most clients see few classes. "dirichlet": each class
             is dealt out in proportions drawn from Dirichlet(alpha, ..., alpha), and all of them
-            anew until every client has `min_size` records.
-        alpha: of "dirichlet": the smaller, the more uneven.
-        min_size: of "dirichlet": fewest records of a client.
+            anew until every client has `min_size` records. "quantity": shuffled, in sizes that are
+            drawn so.
+        alpha: of "dirichlet" and "quantity": the smaller, the more uneven.
+        min_size: of these: fewest records of a client.
+        noise: variance of Gaussian noise on the last client's records; client k of n has k / n of
+            it, so that clients' features differ.
         seed: of everything random here; public.
 
     Raises:
@@ -50,16 +58,17 @@ def partition(
 
     Source:
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
-        al., ICML 2019 (dirichlet); Li et al., ICDE 2022 (drawn anew).
+        al., ICML 2019 (dirichlet); Li et al., ICDE 2022 (drawn anew, quantity, noise).
     """
     one_of(SCHEMES).check("scheme", scheme)
     POSITIVE.check("alpha", alpha)
+    NOT_NEGATIVE.check("noise", noise)
     Whole(0).check("seed", seed)
-    if min_size > 1 and scheme != "dirichlet":
+    if min_size > 1 and scheme not in UNEVEN:
         rule = f"with {{scheme={scheme}}}, whose sizes are even"
         raise ArgumentError("min_size", min_size, rule, code="conflict")
     x, y = as_tensors(dataset, "dataset")
-    if scheme != "iid" and y.ndim > 1:
+    if scheme in ("shards", "dirichlet") and y.ndim > 1:
         rule = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
         raise ArgumentError("scheme", scheme, rule, code="choice")
     most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
@@ -71,7 +80,7 @@ def partition(
         rows = SCHEMES[scheme](labels, n, alpha, draws)
         few = [client for client, own in enumerate(rows) if len(own) < min_size]
         if not few:
-            return [TensorDataset(x[own], y[own]) for own in map(torch.from_numpy, rows)]
+            return _data_sets(x, y, rows, noise, seed)
     raise ArgumentError(
         "alpha",
         alpha,
@@ -80,6 +89,54 @@ def partition(
         "Raise it, or take fewer clients.",
         code="range",
     )
+
+
+def partition_by(
+    dataset: Records, users: Sequence[Hashable], *, min_size: int = 1
+) -> dict[Hashable, TensorDataset]:
+    """Returns the records of each user, by user in sorted order where users can be sorted.
+
+    Give `list(found.values())` as a run's clients.
+
+    Args:
+        dataset: pairs (record, label), or a pair of arrays.
+        users: whose each record is, such as a writer or a device.
+        min_size: users with fewer records are left out.
+
+    Raises:
+        ArgumentError: not as many users as records, or nobody has `min_size` records.
+    """
+    x, y = as_tensors(dataset, "dataset")
+    Whole(1).check("min_size", min_size)
+    if len(users) != len(y):
+        raise ArgumentError("users", len(users), f"one for each of {len(y)} records", code="shape")
+    rows: dict[Hashable, list[int]] = {}
+    for row, user in enumerate(users):
+        rows.setdefault(user, []).append(row)
+    enough = {user: own for user, own in rows.items() if len(own) >= min_size}
+    if not enough:
+        most = max(map(len, rows.values()))
+        raise ArgumentError("min_size", min_size, f"at most {most}, of the largest user")
+    order: list[Any] = list(enough)
+    with suppress(TypeError):
+        order.sort()
+    return {user: TensorDataset(x[enough[user]], y[enough[user]]) for user in order}
+
+
+def _data_sets(x: Tensor, y: Tensor, rows: Rows, noise: float, seed: int) -> list[TensorDataset]:
+    """Returns the clients' records, with noise on those of the k-th."""
+    if noise and not x.is_floating_point():
+        rule = "0 for records of integers"
+        raise ArgumentError("noise", noise, rule, code="conflict")
+    draws = torch.Generator().manual_seed(seed)
+    found = []
+    for client, own in enumerate(map(torch.from_numpy, rows), 1):
+        values = x[own]
+        if noise:
+            deviation = math.sqrt(noise * client / len(rows))
+            values = values + deviation * torch.randn(values.shape, generator=draws)
+        found.append(TensorDataset(values, y[own]))
+    return found
 
 
 def _iid(labels: Labels, n: int, alpha: float, draws: np.random.Generator) -> Rows:
@@ -104,11 +161,19 @@ def _dirichlet(labels: Labels, n: int, alpha: float, draws: np.random.Generator)
     return [np.sort(np.concatenate(own)) for own in parts]
 
 
+def _quantity(labels: Labels, n: int, alpha: float, draws: np.random.Generator) -> Rows:
+    ends = np.cumsum(draws.dirichlet(np.full(n, alpha)))[:-1] * len(labels)
+    parts = np.split(draws.permutation(len(labels)), np.rint(ends).astype(int))
+    return [np.sort(own) for own in parts]
+
+
 SCHEMES: dict[str, Callable[[Labels, int, float, np.random.Generator], Rows]] = {
     "iid": _iid,
     "shards": _shards,
     "dirichlet": _dirichlet,
+    "quantity": _quantity,
 }
+UNEVEN = ("dirichlet", "quantity")
 
 
 _WORD = re.compile(r"\w+(?:'\w+)?")

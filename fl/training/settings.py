@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from extensions.errors import ArgumentError, UpdateError
 from extensions.rules import NOT_NEGATIVE, PART, POSITIVE, Whole, check_fields
+from fl.beside import Beside
 from fl.clients import (
     ClientRound,
     ClientTraining,
@@ -134,15 +135,18 @@ class RunSettings:
             rule = "a function of model, records and round"
             raise ArgumentError("train", self.train, rule, code="type")
         check_fields(self)
+        self.training = self._training()
+        equal = self.mechanism.equal_weights or getattr(self.training, "equal_weights", False)
         if self.weighting is None:
-            self.weighting = "equal" if self.mechanism.equal_weights else "records"
+            self.weighting = "equal" if equal else "records"
         if not isinstance(self.session, str):
             raise ArgumentError("session", self.session, "a text", code="type")
         user = type(self.mechanism).__name__
         if self.mechanism.exchange is not None:
             self._check_choice("exchange", self.mechanism.exchange, user)
-        if self.mechanism.equal_weights:
-            self._check_choice("weighting", "equal", user)
+        if equal:
+            by = user if self.mechanism.equal_weights else type(self.training).__name__
+            self._check_choice("weighting", "equal", by)
         if self.server_optimizer != ServerOptimizer():
             self._check_choice("exchange", "delta", "a server optimizer")
         if self.aggregator.hides_model:
@@ -152,7 +156,6 @@ class RunSettings:
             raise ArgumentError("metrics", self.metrics, rule, code="type")
         if wrong := {"loss", "accuracy"} & set(self.metrics):
             raise ArgumentError("metrics", sorted(wrong), "other names", "These are there already.")
-        self.training = self._training()
 
     def _check_choice(self, name: str, wanted: str, user: str) -> None:
         if (value := getattr(self, name)) != wanted:
@@ -241,9 +244,17 @@ class RunSettings:
                 "Noise and clipping are for parameters. Or take a model without, as of GroupNorm.",
                 code="choice",
             )
-        size = get_weights(model, statistics=self.exchanges_statistics).size
+        if (names := Beside(self.training, model).names) and self.mechanism.parameters_only:
+            rule = f"one that exchanges the model alone with {type(self.mechanism).__name__}"
+            raise ArgumentError("train", f"with {', '.join(names[:2])}", rule, code="conflict")
+        size = self.exchanged(model)
         cohort = self.plan(population).cohort
         self.mechanism.check_aggregator(self.aggregator, size, cohort)
+
+    def exchanged(self, model: nn.Module) -> int:
+        """Returns how many values clients exchange, of the model and beside it."""
+        beside = Beside(self.training, model).first.size
+        return get_weights(model, statistics=self.exchanges_statistics).size + int(beside)
 
     def checked_records(
         self, model: nn.Module, named: Mapping[str, Records]
@@ -281,7 +292,7 @@ class RunSettings:
     def of_client(self, number: int, client: int) -> ClientRound:
         """Returns what a client's training is told beside its records."""
         seed = training_seed(self.seed, number, client)
-        return ClientRound(number=number, client=client, seed=seed)
+        return ClientRound(number=number, client=client, seed=seed, share=self.client_fraction)
 
     def update(
         self, round: Round, client: int, trained: Weights | UpdateError, received: Weights

@@ -7,11 +7,11 @@ import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from logging import getLogger
 from multiprocessing.context import BaseContext
 from types import TracebackType
@@ -23,7 +23,9 @@ from torch.utils.data import TensorDataset
 
 from extensions.errors import ArgumentError, UpdateError, WorkerLostError
 from extensions.rules import Whole
-from fl.clients import ClientRound, ClientTraining, seed_generators
+from fl.beside import Beside
+from fl.clients import ClientResult, ClientRound, ClientTraining, LocalSGD, seed_generators
+from fl.training.cohorts import CLIENTS, Cohorts, Own
 from fl.training.weights import Weights, device_of, get_weights, set_weights
 
 LOG = getLogger(__name__)
@@ -34,6 +36,18 @@ class _Failed:
     """A training that raised an error, as text, since not every error can be pickled."""
 
     error: str
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A client's weights, with what is beside the model, and the state that it keeps."""
+
+    weights: Weights
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+Trained = _Trained | UpdateError | _Failed
+"""What became of a client's training."""
 
 
 class Trainer:
@@ -47,6 +61,9 @@ class Trainer:
             stands under ``if __name__ == "__main__":``, as Python's processes ask for.
         statistics: whether running statistics are part of the weights.
         hidden: whether others may not learn of a training that fails: it changes nothing then.
+
+    Attributes:
+        states: what clients that were asked for since `train` keep, by client.
 
     Raises:
         ArgumentError: fewer than one worker, or a model or training that cannot be pickled.
@@ -65,6 +82,8 @@ class Trainer:
         self._hidden = hidden
         self._pool: ProcessPoolExecutor | None = None
         self._task = _Task(model, training, statistics)
+        self._together: bool | None = None
+        self.states: dict[int, Mapping[str, Tensor]] = {}
         if workers > 1:
             self._pool = ProcessPoolExecutor(
                 workers,
@@ -76,40 +95,64 @@ class Trainer:
     def train(
         self,
         weights: Weights,
-        records: Mapping[int, tuple[Tensor, Tensor]],
+        records: Mapping[int, Own],
         rounds: Mapping[int, ClientRound],
-    ) -> dict[int, Weights | UpdateError]:
-        """Returns each client's weights after its training, or why it withdraws.
+    ) -> Callable[[int], Weights | UpdateError]:
+        """Returns the function that gives a client's weights once, or why it withdraws.
 
-        Words of an error that is no `UpdateError` may have a value of a record: they are in the log
-        of this process alone. Raises WorkerLostError if a process died.
+        In this process a cohort is trained when a client of it is asked for. Words of an error that
+        is no `UpdateError` may have a value of a record: they are in the log of this process alone.
+        Raises WorkerLostError if a process died.
         """
-        if self._pool is None:
-            found = {k: self._task.run(weights, own, rounds[k]) for k, own in records.items()}
-            return self._told(found, weights)
+        self.states = {}
+        together = self._are_together(next(iter(records.values())))
+        size = CLIENTS if together else 1
+        clients = list(records)
+        groups = [clients[k : k + size] for k in range(0, len(clients), size)]
+        tasks = [
+            (weights, [records[k] for k in group], [rounds[k] for k in group], together)
+            for group in groups
+        ]
+        group_of = {client: at for at, group in enumerate(groups) for client in group}
+        found: dict[int, Trained] = {}
+        if self._pool is not None:
+            for group, trained in zip(groups, self._in_pool(tasks), strict=True):
+                found.update(zip(group, trained, strict=True))
+
+        def of(client: int) -> Weights | UpdateError:
+            if client not in found:
+                at = group_of[client]
+                found.update(zip(groups[at], self._task.run(*tasks[at]), strict=True))
+            return self._told(client, found.pop(client), weights)
+
+        return of
+
+    def _are_together(self, like: Own) -> bool:
+        """Returns whether clients are trained in cohorts, which is tried once."""
+        if self._together is None:
+            reason = self._task.why_not(like)
+            self._together = not reason
+            if reason:
+                LOG.info("clients are trained one by one: %s", reason)
+        return self._together
+
+    def _in_pool(self, tasks: list[tuple[Any, ...]]) -> Iterator[list[Trained]]:
+        assert self._pool is not None
         try:
-            futures = {
-                client: self._pool.submit(_work, weights, x.numpy(), y.numpy(), rounds[client])
-                for client, (x, y) in records.items()
-            }
-            found = {client: future.result() for client, future in futures.items()}
-            return self._told(found, weights)
+            yield from self._pool.map(_work, *zip(*tasks, strict=True))
         except BrokenProcessPool as error:
             raise WorkerLostError("died while clients were trained") from error
 
-    def _told(
-        self, found: Mapping[int, Weights | UpdateError | _Failed], weights: Weights
-    ) -> dict[int, Weights | UpdateError]:
-        """Returns what others are told of clients' trainings."""
-        told: dict[int, Weights | UpdateError] = {}
-        for client, trained in found.items():
-            if not isinstance(trained, _Failed):
-                told[client] = trained
-                continue
-            LOG.error("client %d cannot train: %s", client, trained.error)
-            reason = "it cannot train its model: its own log says why"
-            told[client] = weights if self._hidden else UpdateError(reason)
-        return told
+    def _told(self, client: int, trained: Trained, weights: Weights) -> Weights | UpdateError:
+        """Returns what others are told of a client's training."""
+        if isinstance(trained, _Trained):
+            self.states[client] = trained.state
+            return trained.weights
+        if isinstance(trained, UpdateError):
+            return trained
+        LOG.error("client %d cannot train: %s", client, trained.error)
+        reason = "it cannot train its model: its own log says why"
+        return weights if self._hidden else UpdateError(reason)
 
     def __enter__(self) -> Self:
         return self
@@ -138,18 +181,60 @@ class _Task:
         self.model = model
         self.training = training
         self.statistics = statistics
+        self.beside = Beside(training, model)
+
+    def why_not(self, like: Own) -> str:
+        """Returns why clients are trained one by one, or "" if they train in cohorts."""
+        training = self.training
+        if not isinstance(training, LocalSGD) or type(training).__call__ is not LocalSGD.__call__:
+            return "their training is their own"
+        if self.beside.names:
+            return "they exchange more than the model"
+        with _one_thread(), _generators_kept(device_of(self.model)):
+            return self._cohorts().why_not(like)
 
     def run(
-        self, weights: Weights, records: tuple[Tensor, Tensor], round: ClientRound
-    ) -> Weights | UpdateError | _Failed:
+        self, weights: Weights, records: list[Own], rounds: list[ClientRound], together: bool
+    ) -> list[Trained]:
+        """Returns what becomes of each client's training."""
+        with _one_thread(), _generators_kept(device_of(self.model)):
+            if not together or len(records) == 1:
+                return [self._alone(weights, *one) for one in zip(records, rounds, strict=True)]
+            return self._in_cohort(weights, records, rounds)
+
+    def _in_cohort(
+        self, weights: Weights, records: list[Own], rounds: list[ClientRound]
+    ) -> list[Trained]:
+        """Trains clients at once, and alone those that could stop the others.
+
+        In the cohort a client of zeros is in their place, so that nothing of others' results
+        depends on them.
+        """
+        cohorts = self._cohorts()
+        fit = cohorts.takes(records)
+        zeros = ((torch.zeros_like(x), torch.zeros_like(y)) for x, y in records)
+        given = [own if fits else zero for fits, own, zero in zip(fit, records, zeros, strict=True)]
+        trained = cohorts.train(weights, given, rounds)
+        return [
+            _Trained(one) if fits else self._alone(weights, own, each)
+            for one, fits, own, each in zip(trained, fit, records, rounds, strict=True)
+        ]
+
+    def _cohorts(self) -> Cohorts:
+        assert isinstance(self.training, LocalSGD)
+        return Cohorts(self.model, self.training, self.statistics)
+
+    def _alone(self, weights: Weights, records: Own, round: ClientRound) -> Trained:
         model = copy.deepcopy(self.model)
+        weights, extra = self.beside.split(weights)
         set_weights(model, weights, statistics=self.statistics)
         device = device_of(model)
         try:
-            with _alone(round.seed, device):
-                own = TensorDataset(*(_copied(each, device) for each in records))
-                self.training(model, own, round)
-            return get_weights(model, statistics=self.statistics, like=self.model)
+            seed_generators(device, round.seed)
+            own = TensorDataset(*(_copied(each, device) for each in records))
+            found = self.training(model, own, replace(round, extra=extra)) or ClientResult()
+            trained = get_weights(model, statistics=self.statistics, like=self.model)
+            return _Trained(self.beside.join(trained, extra, found), found.state)
         except UpdateError as error:
             return UpdateError(str(error))
         except Exception as error:
@@ -162,16 +247,18 @@ def _copied(values: Tensor, device: torch.device) -> Tensor:
 
 
 @contextmanager
-def _alone(seed: int, device: torch.device) -> Iterator[None]:
-    """One thread and torch's generators from this seed; all are as they were afterwards."""
+def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            seed_generators(device, seed)
-            yield
+        yield
     finally:
         torch.set_num_threads(threads)
+
+
+def _generators_kept(device: torch.device) -> AbstractContextManager[None]:
+    """Leaves torch's generators as they were."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def _pickled(task: _Task) -> bytes:
@@ -208,6 +295,8 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _work(weights: Weights, x: Any, y: Any, round: ClientRound) -> Weights | UpdateError | _Failed:
+def _work(
+    weights: Weights, records: list[Own], rounds: list[ClientRound], together: bool
+) -> list[Trained]:
     assert _task is not None
-    return _task.run(weights, (torch.from_numpy(x), torch.from_numpy(y)), round)
+    return _task.run(weights, records, rounds, together)

@@ -9,10 +9,11 @@ import fl
 from tests.helpers.paths import ROOT
 
 NAMES = """
-AdaptiveClipping CSVWriter CentralDP ChainAggregator ClientRound Coalition DistributedDP FedAdagrad
-FedAdam FedAvgM FedYogi FederatedAveraging FixedPoint LocalDP MaskedAggregator PaillierAggregator
-PlainAggregator RecordDP SignDS SparseGraph TensorBoardWriter UpdateError __version__ models
-partition tokens
+AdaptiveClipping CSVWriter CentralDP ChainAggregator ClientResult ClientRound Coalition
+DistributedDP FedAdagrad FedAdam FedAvgM FedYogi FederatedAveraging FixedPoint LocalDP
+MaskedAggregator MetricsLogger PaillierAggregator PlainAggregator RandomSubset RecordDP
+RobustAggregator SignDS SparseGraph TensorBoardWriter UpdateError __version__ algorithms models
+partition partition_by tokens
 """
 
 

@@ -223,7 +223,7 @@ def test_of_other_mechanisms_the_clients_update_counts_as_zeros(mechanism):
     received = run._weights()
     told = {2: run.of_client(1, 2)}
     with Trainer(run.model, run.training, 1, hidden=True) as trainer:
-        trained = trainer.train(received, {2: run._records[2]}, told)[2]
+        trained = trainer.train(received, {2: run._records[2]}, told)(2)
     np.testing.assert_array_equal(trained, received)
 
 

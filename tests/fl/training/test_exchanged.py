@@ -142,7 +142,7 @@ def test_what_a_training_freezes_changes_nothing_of_what_is_exchanged(workers):
     model = frozen()
     rounds = {0: fl.ClientRound(number=1, client=0, seed=1)}
     with Trainer(model, freezing, workers) as trainer:
-        trained = trainer.train(get_weights(model), {0: (X, Y)}, rounds)[0]
+        trained = trainer.train(get_weights(model), {0: (X, Y)}, rounds)(0)
     assert trained.shape == get_weights(model).shape
     assert not np.array_equal(trained, get_weights(model))
 

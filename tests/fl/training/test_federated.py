@@ -589,7 +589,7 @@ def test_training_of_a_client_does_not_depend_on_who_was_trained_before():
     with Trainer(model, sgd, workers=1) as trainer:
         both = trainer.train(get_weights(model), records, rounds)
         alone = trainer.train(get_weights(model), {1: records[1]}, rounds)
-    np.testing.assert_array_equal(both[1], alone[1])
+    np.testing.assert_array_equal(both(1), alone(1))
 
 
 def test_import_needs_no_host():

@@ -25,7 +25,7 @@ def dealt(parts: list[TensorDataset]) -> list[int]:
 
 @PROPERTY
 @given(
-    st.sampled_from(["iid", "shards", "dirichlet"]),
+    st.sampled_from(["iid", "shards", "dirichlet", "quantity"]),
     st.integers(1, 20),
     st.integers(40, 300),
     st.integers(0, 2**32),
@@ -35,7 +35,7 @@ def test_every_record_has_one_client_and_every_client_has_records(scheme, n, rec
     try:
         parts = fl.partition((x, y), n, scheme, alpha=50.0, seed=seed)
     except ArgumentError:
-        assume(scheme != "dirichlet")
+        assume(scheme not in ("dirichlet", "quantity"))
         raise
     assert dealt(parts) == list(range(records))
     for part in parts:
@@ -179,3 +179,49 @@ def test_models_have_the_papers_numbers_of_parameters(make, parameters):
     model = make()
     assert sum(entry.numel() for entry in model.parameters()) == parameters
     assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
+def test_quantities_are_uneven_and_classes_are_not():
+    x, y = numbered(6000)
+    parts = fl.partition((x, y), 10, "quantity", alpha=0.5, min_size=50, seed=1)
+    sizes = [len(part) for part in parts]
+    assert min(sizes) >= 50
+    assert max(sizes) > 4 * min(sizes)
+    largest = parts[int(np.argmax(sizes))].tensors[1]
+    assert np.bincount(largest, minlength=10).min() > 0.05 * len(largest)
+
+
+def test_noise_grows_from_client_to_client():
+    x = np.zeros((4000, 3))
+    parts = fl.partition((x, np.zeros(4000, int)), 4, noise=2.0)
+    found = [float(part.tensors[0].var()) for part in parts]
+    np.testing.assert_allclose(found, [0.5, 1.0, 1.5, 2.0], rtol=0.12)
+    again = fl.partition((x, np.zeros(4000, int)), 4, noise=2.0)
+    torch.testing.assert_close(parts[3].tensors[0], again[3].tensors[0], rtol=0, atol=0)
+
+
+def test_records_go_to_their_users():
+    x, y = numbered(7)
+    users = ["b", "a", "b", "c", "a", "b", "b"]
+    found = fl.partition_by((x, y), users, min_size=2)
+    assert {user: part.tensors[0].tolist() for user, part in found.items()} == {
+        "a": [1.0, 4.0],
+        "b": [0.0, 2.0, 5.0, 6.0],
+    }
+    assert list(found) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "code"),
+    [
+        (lambda x, y: fl.partition_by((x, y), ["a"] * 6), "users", "shape"),
+        (lambda x, y: fl.partition_by((x, y), range(7), min_size=2), "min_size", "value"),
+        (lambda x, y: fl.partition((x, y), 2, noise=-1.0), "noise", "range"),
+        (lambda x, y: fl.partition((x.astype(int), y), 2, noise=1.0), "noise", "conflict"),
+        (lambda x, y: fl.partition((x, y), 2, "shards", min_size=2), "min_size", "conflict"),
+    ],
+)
+def test_what_cannot_be_dealt_out_is_told(call, argument, code):
+    with pytest.raises(ArgumentError) as error:
+        call(*numbered(7))
+    assert (error.value.argument, error.value.code) == (argument, code)

@@ -2,14 +2,16 @@
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 import fl
-from extensions.errors import MissingExtraError
+from extensions.errors import ArgumentError, MissingExtraError
 from extensions.printing import table
 from extensions.privacy.accounting import Ledger
-from fl.protocols import History
+from fl.protocols import History, RoundReport
+from fl.training.callbacks import MetricsLogger
 
 
 def finished(rounds: int) -> fl.FederatedAveraging:
@@ -65,3 +67,43 @@ def test_of_many_rows_the_last_are_shown():
 
 def test_columns_without_a_value_are_left_out():
     assert table("T", [{"a": 1, "b": None}, {"a": 2.0, "b": ""}]) == "T\na\n1\n2"
+
+
+def test_histories_are_drawn_side_by_side(tmp_path):
+    one, other = history_of(3), history_of(5)
+    figure = one.plot("plain", masked=other)
+    panels = {axes.get_ylabel(): axes for axes in figure.axes}
+    assert set(panels) == {"accuracy", "MB so far"}
+    lines = panels["MB so far"].get_lines()
+    assert [line.get_label() for line in lines] == ["plain", "masked"]
+    np.testing.assert_allclose(lines[1].get_ydata(), np.cumsum([2.0] * 5))
+    figure.savefig(tmp_path / "runs.png")
+    assert (tmp_path / "runs.png").stat().st_size > 5000
+
+
+def history_of(rounds):
+    return History(
+        [
+            RoundReport(number=n, selected=(0,), bytes_total=2_000_000, accuracy=n / 10)
+            for n in range(1, rounds + 1)
+        ]
+    )
+
+
+def test_a_history_without_rounds_is_not_drawn():
+    with pytest.raises(ArgumentError) as error:
+        History().plot()
+    assert error.value.argument == "columns"
+
+
+def test_a_tracker_is_given_the_numbers_of_each_round():
+    seen = []
+    logger = MetricsLogger(lambda numbers, *, step: seen.append((step, numbers)))
+    logger(history_of(2), None)
+    ((step, numbers),) = seen
+    assert step == 2
+    assert numbers["accuracy"] == 0.2
+    assert all(isinstance(value, float) for value in numbers.values())
+    with pytest.raises(ArgumentError) as error:
+        MetricsLogger("mlflow")
+    assert (error.value.argument, error.value.code) == ("log", "type")
