@@ -198,7 +198,7 @@ class _Task:
     ) -> list[Trained]:
         """Returns what becomes of each client's training."""
         with _one_thread(), _generators_kept(device_of(self.model)):
-            if not together or len(records) == 1:
+            if not together:
                 return [self._alone(weights, *one) for one in zip(records, rounds, strict=True)]
             return self._in_cohort(weights, records, rounds)
 
