@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from extensions.errors import ArgumentError, UpdateError
 from fl.clients import ClientResult
-from fl.training.weights import Weights
+from fl.weights import Weights
 
 METRIC = "metric."
 

@@ -17,7 +17,7 @@ from fl.cli.options import Experiment, Records
 from fl.cli.records import model_of, read
 from fl.round.network import Link, Network
 from fl.training.federated import FederatedAveraging
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 
 BYTES_OF_MBIT = 1e6 / 8
 

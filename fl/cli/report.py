@@ -14,7 +14,7 @@ from fl.round.aggregator import Leaks
 from fl.round.messages import party_name
 from fl.round.view import Coalition
 from fl.training.federated import FederatedAveraging
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 
 PACKAGES = ("torch", "numpy", "dp-accounting", "opendp")
 SHOWN = 5

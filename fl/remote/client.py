@@ -26,8 +26,8 @@ from fl.round.state import VERSION, dump, keyed, keyed_of, load, octets
 from fl.training.data import Records
 from fl.training.session import SessionClient
 from fl.training.settings import RunSettings, as_json
-from fl.training.weights import Weights, not_exchanged
 from fl.training.workers import Trainer
+from fl.weights import Weights, not_exchanged
 
 LOG = getLogger(__name__)
 

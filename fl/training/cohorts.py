@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import TensorDataset
 
 from fl.clients import ClientRound, LocalSGD
-from fl.training.weights import Weights, device_of, get_weights, set_weights
+from fl.weights import Weights, device_of, get_weights, set_weights
 
 CLIENTS = 64
 """In a cohort, at most. It depends on nothing that varies, such as workers, so results do not."""

@@ -28,7 +28,7 @@ from fl.training.evaluation import Tests
 from fl.training.history import History, RoundReport
 from fl.training.optimizers import State, apply, check_state
 from fl.training.settings import RunSettings, as_json
-from fl.training.weights import (
+from fl.weights import (
     Weights,
     get_weights,
     next_weights,

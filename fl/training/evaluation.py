@@ -11,7 +11,7 @@ from fl.clients import Loss
 from fl.training.data import Records
 from fl.training.history import RoundReport
 from fl.training.inputs import checked_records
-from fl.training.weights import device_of
+from fl.weights import device_of
 
 ROWS = 1000
 

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from extensions.errors import ArgumentError
 from fl.clients import Loss
 from fl.training.data import Records, as_tensors, single
-from fl.training.weights import device_of
+from fl.weights import device_of
 
 
 def checked_records(

@@ -60,21 +60,9 @@ def partition(
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
         al., ICML 2019 (dirichlet); Li et al., ICDE 2022 (drawn anew, quantity, noise).
     """
-    one_of(SCHEMES).check("scheme", scheme)
-    POSITIVE.check("alpha", alpha)
+    x, y = _checked(dataset, n, scheme, alpha, min_size)
     NOT_NEGATIVE.check("noise", noise)
     Whole(0).check("seed", seed)
-    if min_size > 1 and scheme not in UNEVEN:
-        rule = f"with {{scheme={scheme}}}, whose sizes are even"
-        raise ArgumentError("min_size", min_size, rule, code="conflict")
-    x, y = as_tensors(dataset, "dataset")
-    if scheme in ("shards", "dirichlet") and y.ndim > 1:
-        rule = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
-        raise ArgumentError("scheme", scheme, rule, code="choice")
-    most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
-    hint = f"There are {len(y)} records."
-    Whole(1, most).check("n", n, hint)
-    Whole(1, len(y) // n).check("min_size", min_size, hint)
     labels, draws = single(y).numpy(), np.random.default_rng(seed)
     for _ in range(DRAWS):
         rows = SCHEMES[scheme](labels, n, alpha, draws)
@@ -89,6 +77,26 @@ def partition(
         "Raise it, or take fewer clients.",
         code="range",
     )
+
+
+def _checked(
+    dataset: Records, n: int, scheme: str, alpha: float, min_size: int
+) -> tuple[Tensor, Tensor]:
+    """Returns records and labels, which can be dealt out so."""
+    one_of(SCHEMES).check("scheme", scheme)
+    POSITIVE.check("alpha", alpha)
+    if min_size > 1 and scheme not in UNEVEN:
+        rule = f"with {{scheme={scheme}}}, whose sizes are even"
+        raise ArgumentError("min_size", min_size, rule, code="conflict")
+    x, y = as_tensors(dataset, "dataset")
+    if scheme in ("shards", "dirichlet") and y.ndim > 1:
+        rule = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
+        raise ArgumentError("scheme", scheme, rule, code="choice")
+    most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
+    hint = f"There are {len(y)} records."
+    Whole(1, most).check("n", n, hint)
+    Whole(1, len(y) // n).check("min_size", min_size, hint)
+    return x, y
 
 
 def partition_by(

@@ -26,7 +26,7 @@ from fl.round.encoding import readable
 from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector, keep
 from fl.round.messages import SERVER, Message, Party, Value
 from fl.round.state import dump, listed, load, messages, numbers, octets
-from fl.training.weights import Weights
+from fl.weights import Weights
 
 TRAINING = "training"
 

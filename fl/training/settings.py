@@ -33,7 +33,7 @@ from fl.training.data import Records
 from fl.training.evaluation import Metric
 from fl.training.inputs import check_single, checked_records
 from fl.training.optimizers import ServerOptimizer
-from fl.training.weights import Weights, get_weights, running_statistics
+from fl.weights import Weights, get_weights, running_statistics
 
 _OF_SGD = ("local_epochs", "batch_size", "lr")
 

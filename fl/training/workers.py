@@ -26,7 +26,7 @@ from extensions.rules import Whole
 from fl.beside import Beside
 from fl.clients import ClientResult, ClientRound, ClientTraining, LocalSGD, seed_generators
 from fl.training.cohorts import CLIENTS, Cohorts, Own
-from fl.training.weights import Weights, device_of, get_weights, set_weights
+from fl.weights import Weights, device_of, get_weights, set_weights
 
 LOG = getLogger(__name__)
 

@@ -17,7 +17,7 @@ from fl.paillier.hidden.scale import MEAN_BITS, Scale
 from fl.paillier.packing import as_integers
 from fl.protocols import SERVER, Aggregator, Message, aggregate
 from fl.simulation import DropOut, InProcessTransport
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.helpers.federated.attackers import innermost
 from tests.helpers.federated.fuzzing import machines
 from tests.helpers.federated.masked_rounds import altered, tamper

@@ -27,7 +27,7 @@ from benchmarks.federated.leakage.images import cifar100, digits
 from fl import paillier
 from fl.leakage import attack, ciphertexts, deep_leakage, rest_of_mean, running_sums, vectors_sent
 from fl.protocols import SERVER, Aggregate, Mechanism, Message, Outcome, Transcript, Value, Vector
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.helpers.refused import refused
 
 DIGITS = digits()

@@ -17,7 +17,7 @@ from fl.leakage import (
     vectors_sent,
 )
 from fl.protocols import Aggregator, Mechanism, Vector
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 
 LR = 1.0
 CLIENTS = 3

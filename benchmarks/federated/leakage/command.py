@@ -25,7 +25,7 @@ from extensions.rules import Whole, one_of
 from fl.clients import ClientRound, LocalSGD
 from fl.leakage import NO_LEAK, Reconstruction
 from fl.protocols import Vector
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 
 REBUILT = 0.1
 """A record counts as rebuilt if the error is below this share of that of one grey."""

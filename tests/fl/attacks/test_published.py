@@ -23,7 +23,7 @@ from fl.paillier.keys import PrivateKey
 from fl.paillier.sealing import public_bytes, unseal
 from fl.protocols import Aggregator, Message, Value, Vector
 from fl.round.machines import Machine, Output, Round
-from fl.training.weights import Weights, get_weights, set_weights
+from fl.weights import Weights, get_weights, set_weights
 from tests.helpers.federated.attackers import (
     AGGREGATORS,
     CLIENTS,

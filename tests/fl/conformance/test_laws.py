@@ -9,7 +9,7 @@ import fl
 from extensions.errors import RoundError
 from fl.leakage import vectors_sent
 from fl.simulation import DropOut
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.fl.conformance.arenas import (
     ARENAS,
     CLIENTS,

@@ -17,7 +17,7 @@ from extensions.privacy.accounting import Ledger, epsilon
 from fl.privacy.clipping import clip_to_grid
 from fl.privacy.local_dp import LAPLACE_TAIL, analytic_noise, discrete_laplace, gaussian_delta
 from fl.protocols import ClientLedgers, Mechanism, Round
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.helpers.federated.digits import SIZE, linear, run_on_digits
 from tests.helpers.refused import refused
 from tests.helpers.strategies import (

@@ -10,7 +10,7 @@ from torch import nn
 import fl
 from extensions.errors import ArgumentError, UpdateError
 from fl.protocols import SERVER, aggregate
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.helpers.federated.digits import TEST, TRAIN, run_on_digits
 from tests.helpers.refused import refused
 

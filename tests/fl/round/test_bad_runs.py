@@ -11,7 +11,7 @@ import fl
 from extensions.errors import RoundError
 from fl.protocols import SERVER, Mechanism, Message, Output, Refusal, Round, Value, Vector
 from fl.training.session import SessionClient
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.fl.conformance.arenas import ALONE, ARENAS
 from tests.helpers.refused import refused
 

@@ -10,7 +10,7 @@ from torch import nn
 import fl
 from extensions.errors import ArgumentError
 from fl.subset import RandomSubset
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 
 VALUES, CLIENTS = 4000, 6
 COARSE = fl.FixedPoint(frac_bits=7, clip=1.0, rounding="stochastic")

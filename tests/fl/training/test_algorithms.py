@@ -12,7 +12,7 @@ import fl
 from extensions.errors import ArgumentError
 from fl.algorithms import FedNova, FedProx, NormalizedSGD, Scaffold
 from fl.clients import ClientResult, LocalSGD
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 
 SIZES = (4, 8, 12, 6)
 SGD = {"epochs": 2, "batch_size": 4, "lr": 0.1, "loss": cross_entropy}

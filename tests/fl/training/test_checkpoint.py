@@ -12,7 +12,7 @@ from extensions.errors import ArgumentError
 from fl.protocols import ServerOptimizer
 from fl.simulation import DropOut
 from fl.training.course import Checkpoint
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.helpers.bombs import LARGE, array, claiming, peak, zipped
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import fl
 from extensions.errors import ArgumentError, UpdateError
 from extensions.privacy.accounting import Ledger
 from fl.protocols import History, ServerOptimizer
-from fl.training.weights import get_weights, set_weights
+from fl.weights import get_weights, set_weights
 from tests.fl.training.test_federated import FEW, mlp, small
 from tests.helpers.refused import refused
 

@@ -13,8 +13,8 @@ from extensions.errors import UpdateError
 from fl.clients import ClientRound, LocalSGD
 from fl.training import cohorts, workers
 from fl.training.cohorts import Cohorts
-from fl.training.weights import get_weights
 from fl.training.workers import Trainer
+from fl.weights import get_weights
 
 SIZES = (5, 1, 15, 8, 4)
 SGD = LocalSGD(epochs=2, batch_size=4, lr=0.1, loss=cross_entropy)

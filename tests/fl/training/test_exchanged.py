@@ -11,8 +11,8 @@ from torch import nn
 
 import fl
 from extensions.errors import ArgumentError
-from fl.training.weights import get_weights, not_exchanged, of_parameters, set_weights
 from fl.training.workers import Trainer
+from fl.weights import get_weights, not_exchanged, of_parameters, set_weights
 from tests.helpers.federated import remote as helpers
 from tests.helpers.federated.remote import CLIENTS, RECORDS, remote
 

@@ -34,8 +34,8 @@ from fl.protocols import (
     inherent_leaks,
 )
 from fl.simulation import DropOut, Link, Network
-from fl.training.weights import get_weights, set_weights
 from fl.training.workers import Trainer
+from fl.weights import get_weights, set_weights
 from tests.helpers.arrays import arrays_of
 from tests.helpers.federated.tasks import MortalCrossEntropy
 from tests.helpers.paths import ROOT

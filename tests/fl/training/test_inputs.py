@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 import fl
 from extensions.errors import ArgumentError
 from fl.clients import LocalSGD
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.fl.training.test_federated import FEW
 from tests.helpers.refused import refused
 

@@ -11,7 +11,7 @@ from torch import nn
 import fl
 from fl.remote.client import RemoteClient
 from fl.training.settings import RunSettings
-from fl.training.weights import get_weights
+from fl.weights import get_weights
 from tests.helpers.federated import remote as helpers
 
 RNG = np.random.default_rng(0)

@@ -35,7 +35,7 @@ from fl.protocols import (
     Vector,
 )
 from fl.training.session import SessionServer, session_machines
-from fl.training.weights import Weights, get_weights, set_weights
+from fl.weights import Weights, get_weights, set_weights
 from tests.helpers.federated.carriers import InOneProcess, Requests, settings_of
 from tests.helpers.federated.masked_rounds import Small
 

@@ -26,7 +26,7 @@ from fl.round.view import Sent
 from fl.simulation import InProcessTransport
 from fl.training.data import Records
 from fl.training.settings import RunSettings
-from fl.training.weights import Weights
+from fl.weights import Weights
 
 Update = Callable[[int, Weights], Vector]
 
