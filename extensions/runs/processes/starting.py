@@ -18,7 +18,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeAlias
 
 ORPHANED = 71
 """Exit status of a process whose launcher is gone."""
@@ -154,7 +154,7 @@ class Copy:
         return self._status
 
 
-Started = subprocess.Popen[bytes] | Copy
+Started: TypeAlias = "subprocess.Popen[bytes] | Copy"
 
 
 def end(*processes: Started) -> None:
