@@ -134,7 +134,7 @@ def test_a_process_ends_as_it_says_whatever_its_streams_are(closed, tmp_path):
     code = f"""
 import sys
 from extensions import printing
-with printing.lasting():
+with printing.unfailing():
     with open({str(tmp_path / "file")!r}, "w") as file:
         assert file.fileno() > 2
         for stream in (sys.stdout, sys.stderr):

@@ -377,10 +377,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from extensions.transport import Federation, Identity, Local
-from extensions.transport.handshake import dial
+from extensions.transport.handshake import connect_to
 
 own, found = Identity.read(Path(sys.argv[2])), Federation.read(Path(sys.argv[1]))
 Local.__post_init__ = lambda self: None  # a program that does not look whether it is a member
 Local.rank = None
-dial(Local(own, found), found.members[0], "player", seconds=10)
+connect_to(Local(own, found), found.members[0], "player", seconds=10)
 """

@@ -83,14 +83,14 @@ class _RemoteOwners:
     def __init__(self, program: Program, options: RunOptions, own_address: str | None) -> None:
         self._program, self._options = program, options
         self._place = {"players": options.players, "own_address": own_address}
-        self.settings, self.public = self._call("stated", self._place, lambda event: None)
+        self.settings, self.public = self._call("owner_statements", self._place, lambda event: None)
 
     def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
         """Returns the report of a run over their records."""
         check(config, self._options)
         started = time.perf_counter()
         asked = {"config": config, "options": self._options, **self._place}
-        report = self._call("train_far", asked, progress)
+        report = self._call("train_remote", asked, progress)
         return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
     def _call(self, task: str, arguments: dict[str, Any], on_event: Progress) -> Any:
