@@ -7,7 +7,7 @@ batches are those that `LocalSGD` takes by the client's seed, and its result is 
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -56,11 +56,7 @@ class Cohorts:
         size = sum(p.numel() for p in self.model.parameters())
         if device_of(self.model).type == "cpu" and size > MOST_PARAMETERS:
             return f"its {size} parameters keep a core busy (up to {MOST_PARAMETERS} share steps)"
-        loss = self.training.loss
-        of_classes = y.ndim == 1 and (
-            loss is cross_entropy or isinstance(loss, nn.CrossEntropyLoss)
-        )
-        if not x.is_floating_point() or not (y.is_floating_point() or of_classes):
+        if not x.is_floating_point() or not (y.is_floating_point() or self._of_classes(y)):
             return "records are not numbers with targets, or with classes for cross_entropy"
         short = replace(self.training, epochs=1, batch_size=2, lr=0.1, drop_last=False)
         tried = replace(self, training=short)
@@ -68,6 +64,18 @@ class Cohorts:
             return tried._differs(x, y)
         except Exception as error:  # whatever torch says of a model or a loss
             return f"{error}".splitlines()[0]
+
+    def clients(self, records: Iterable[Own]) -> int:
+        """Returns how many of these clients are in a cohort at most, by their public sizes."""
+        each = 4 * sum(p.numel() for p in self.model.parameters())
+        return max(1, min(CLIENTS, MOST_VALUES // (each + max(x.numel() for x, _ in records))))
+
+    def _of_classes(self, y: Tensor) -> bool:
+        """Whether labels are classes, and the loss a mean in which each record counts alike."""
+        loss = self.training.loss
+        if isinstance(loss, nn.CrossEntropyLoss):
+            return y.ndim == 1 and loss.weight is None and loss.ignore_index < 0
+        return y.ndim == 1 and loss is cross_entropy
 
     def _differs(self, x: Tensor, y: Tensor) -> str:
         weights = get_weights(self.model, statistics=self.statistics)

@@ -25,7 +25,7 @@ from extensions.errors import ArgumentError, UpdateError, WorkerLostError
 from extensions.rules import Whole
 from fl.beside import Beside
 from fl.clients import ClientResult, ClientRound, ClientTraining, LocalSGD, seed_generators
-from fl.training.cohorts import CLIENTS, Cohorts, Own
+from fl.training.cohorts import Cohorts, Own
 from fl.weights import Weights, device_of, get_weights, set_weights
 
 LOG = getLogger(__name__)
@@ -105,27 +105,34 @@ class Trainer:
         Raises WorkerLostError if a process died.
         """
         self.states = {}
-        together = self._are_together(next(iter(records.values())))
-        size = CLIENTS if together else 1
-        clients = list(records)
-        groups = [clients[k : k + size] for k in range(0, len(clients), size)]
+        groups = [*self._groups(records)]
         tasks = [
             (weights, [records[k] for k in group], [rounds[k] for k in group], together)
-            for group in groups
+            for group, together in groups
         ]
-        group_of = {client: at for at, group in enumerate(groups) for client in group}
+        group_of = {client: at for at, (group, _) in enumerate(groups) for client in group}
         found: dict[int, Trained] = {}
         if self._pool is not None:
-            for group, trained in zip(groups, self._in_pool(tasks), strict=True):
+            for (group, _), trained in zip(groups, self._in_pool(tasks), strict=True):
                 found.update(zip(group, trained, strict=True))
 
         def of(client: int) -> Weights | UpdateError:
             if client not in found:
                 at = group_of[client]
-                found.update(zip(groups[at], self._task.run(*tasks[at]), strict=True))
+                found.update(zip(groups[at][0], self._task.run(*tasks[at]), strict=True))
             return self._told(client, found.pop(client), weights)
 
         return of
+
+    def _groups(self, records: Mapping[int, Own]) -> Iterator[tuple[list[int], bool]]:
+        """Yields clients that one call trains, and whether as a cohort: of records of one kind."""
+        first = next(iter(records.values()))
+        alike: list[int] = []
+        if self._are_together(first):
+            alike = [client for client, own in records.items() if _kind(own) == _kind(first)]
+            size = self._task.cohorts.clients([records[client] for client in alike])
+            yield from ((alike[k : k + size], True) for k in range(0, len(alike), size))
+        yield from (([client], False) for client in records if client not in set(alike))
 
     def _are_together(self, like: Own) -> bool:
         """Returns whether clients are trained in cohorts, which is tried once."""
@@ -191,7 +198,7 @@ class _Task:
         if self.beside.names:
             return "they exchange more than the model"
         with _one_thread(), _generators_kept(device_of(self.model)):
-            return self._cohorts().why_not(like)
+            return self.cohorts.why_not(like)
 
     def run(
         self, weights: Weights, records: list[Own], rounds: list[ClientRound], together: bool
@@ -210,17 +217,22 @@ class _Task:
         In the cohort a client of zeros is in their place, so that nothing of others' results
         depends on them.
         """
-        cohorts = self._cohorts()
-        fit = cohorts.takes(records)
+        fit = self.cohorts.takes(records)
         zeros = ((torch.zeros_like(x), torch.zeros_like(y)) for x, y in records)
         given = [own if fits else zero for fits, own, zero in zip(fit, records, zeros, strict=True)]
-        trained = cohorts.train(weights, given, rounds)
+        try:
+            trained = self.cohorts.train(weights, given, rounds)
+        except Exception as error:  # which the trial on made-up records did not show
+            LOG.warning("a cohort cannot train, and its clients do one by one: %s", error)
+            return [self._alone(weights, *one) for one in zip(records, rounds, strict=True)]
         return [
             _Trained(one) if fits else self._alone(weights, own, each)
             for one, fits, own, each in zip(trained, fit, records, rounds, strict=True)
         ]
 
-    def _cohorts(self) -> Cohorts:
+    @property
+    def cohorts(self) -> Cohorts:
+        """What trains clients at once, where `why_not` says nothing."""
         assert isinstance(self.training, LocalSGD)
         return Cohorts(self.model, self.training, self.statistics)
 
@@ -239,6 +251,11 @@ class _Task:
             return UpdateError(str(error))
         except Exception as error:
             return _Failed("".join(traceback.format_exception(error)))
+
+
+def _kind(own: Own) -> tuple[Any, ...]:
+    """Returns what records and labels of a cohort have in common: shapes and types."""
+    return tuple((part.shape[1:], part.dtype) for part in own)
 
 
 def _copied(values: Tensor, device: torch.device) -> Tensor:

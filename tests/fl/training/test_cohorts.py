@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from extensions.errors import UpdateError
 from fl.clients import ClientRound, LocalSGD
-from fl.training import cohorts, workers
+from fl.training import cohorts
 from fl.training.cohorts import Cohorts
 from fl.training.workers import Trainer
 from fl.weights import get_weights
@@ -57,16 +57,16 @@ def rounds(of):
     return {client: ClientRound(number=1, client=client, seed=100 + client) for client in of}
 
 
-def both(model, training, own, **options):
+def both(model, training, own):
     """What becomes of each client in cohorts, and alone."""
     found = []
-    for most in (cohorts.CLIENTS, 1):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(workers, "CLIENTS", most)
-            with Trainer(model, training, 1, **options) as trainer:
-                trained = trainer.train(get_weights(model), own, rounds(own))
-                assert trainer._together
-                found.append({client: trained(client) for client in own})
+    for together in (True, False):
+        with Trainer(model, training, 1) as trainer:
+            if not together:
+                trainer._together = False
+            trained = trainer.train(get_weights(model), own, rounds(own))
+            assert trainer._together == together
+            found.append({client: trained(client) for client in own})
     return found
 
 
@@ -96,7 +96,7 @@ def test_losses_of_targets_are_means_too(loss):
 
 
 def test_cohorts_are_of_at_most_so_many_clients(monkeypatch):
-    monkeypatch.setattr(workers, "CLIENTS", 2)
+    monkeypatch.setattr(cohorts, "CLIENTS", 2)
     asked = []
     train = Cohorts.train
     monkeypatch.setattr(
@@ -110,7 +110,7 @@ def test_cohorts_are_of_at_most_so_many_clients(monkeypatch):
         assert asked[tried:] == [2]
         trained(4)
         trained(3)
-    assert asked[tried:] == [2, 2]
+    assert asked[tried:] == [2, 1, 2]
 
 
 WRONG = {
@@ -161,10 +161,21 @@ def total(outputs, labels):
         (lambda: nn.Sequential(nn.Linear(6, 4), nn.Dropout(), nn.Linear(4, 3)), SGD),
         (Branching, SGD),
         (mlp, replace(SGD, loss=total)),
+        (mlp, replace(SGD, loss=nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0])))),
+        (mlp, replace(SGD, loss=nn.CrossEntropyLoss(ignore_index=2))),
         (mlp, lambda model, own, round: SGD(model, own, round)),
         (lambda: nn.Sequential(nn.Linear(6, 10**4), nn.Linear(10**4, 3)), SGD),
     ],
-    ids=["BatchNorm", "Dropout", "branches", "a sum", "a training of one's own", "large"],
+    ids=[
+        "BatchNorm",
+        "Dropout",
+        "branches",
+        "a sum",
+        "weights",
+        "ignored",
+        "a training of one's own",
+        "large",
+    ],
 )
 def test_what_no_cohort_takes_is_trained_one_by_one_and_why_is_said_once(model, training, caplog):
     own = records((4, 6, 8))
@@ -195,3 +206,35 @@ def test_workers_train_the_same_cohorts():
             found.append([trained(client) for client in own])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_records_of_another_shape_train_beside_the_cohort():
+    model = nn.Sequential(nn.AdaptiveAvgPool1d(6), nn.Linear(6, 3))
+    own = records((4, 6, 5)) | {3: (torch.ones(4, 9), torch.zeros(4, dtype=torch.int64))}
+    together, alone = both(model, SGD, own)
+    for client in own:
+        np.testing.assert_allclose(together[client], alone[client], rtol=0, atol=1e-5)
+
+
+def test_a_cohort_has_as_many_clients_as_memory_allows(monkeypatch):
+    found = Cohorts(mlp(), SGD, True)
+    assert found.clients(records().values()) == cohorts.CLIENTS
+    each = 4 * sum(p.numel() for p in mlp().parameters()) + 15 * 6
+    monkeypatch.setattr(cohorts, "MOST_VALUES", 3 * each)
+    assert found.clients(records().values()) == 3
+    monkeypatch.setattr(cohorts, "MOST_VALUES", 1)
+    assert found.clients(records().values()) == 1
+
+
+def test_a_cohort_that_fails_after_all_trains_one_by_one(monkeypatch, caplog):
+    own, model = records(), mlp()
+    with Trainer(model, SGD, 1) as trainer:
+        assert trainer._are_together(own[0])
+        monkeypatch.setattr(Cohorts, "train", lambda *given: 1 / 0)
+        trained = trainer.train(get_weights(model), own, rounds(own))
+        found = {client: trained(client) for client in own}
+    monkeypatch.undo()
+    _, alone = both(mlp(), SGD, own)
+    for client in own:
+        np.testing.assert_array_equal(found[client], alone[client])
+    assert "one by one" in caplog.text
