@@ -127,6 +127,7 @@ class FederatedAveraging(Course):
             self.workers,
             statistics=self.exchanges_statistics,
             hidden=self.mechanism.hides_updates,
+            cohorts=self.cohorts,
         )
 
     def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:
@@ -176,7 +177,7 @@ class FederatedAveraging(Course):
         )
         outcome = transport.run(machines)
         self._advance(weights, outcome, round)
-        kept = {client: trainer.states.pop(client) for client in outcome.included}
+        kept = {client: trainer.states.pop(client, {}) for client in outcome.included}
         self.states |= {client: state for client, state in kept.items() if state}
         return outcome
 

@@ -130,7 +130,12 @@ class History:
 
     def to_json(self) -> str:
         """Returns the history as JSON text, from which `from_json` makes an equal one."""
-        return json.dumps([asdict(report) for report in self.rounds])
+        rounds = [asdict(report) for report in self.rounds]
+        for entry in rounds:  # what most runs have not, and earlier versions did not write
+            for name in ("trained", "epsilon"):
+                if not entry[name] and entry[name] != 0.0:
+                    del entry[name]
+        return json.dumps(rounds)
 
     @classmethod
     def from_json(cls, text: str) -> "History":

