@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import MessageError, UpdateError
+from extensions.errors import ArgumentError, MessageError, UpdateError
 from extensions.rules import POSITIVE
 from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
@@ -143,7 +143,11 @@ class PlainServer(Machine):
             raise self.failure("no client's update can be used.")
         included = tuple(sorted(self._updates))
         weights = np.array([self.round.weights[client] for client in included], dtype=np.float64)
-        return Aggregate(self._mean([self._updates[k] for k in included], weights), included)
+        try:
+            mean = self._mean([self._updates[client] for client in included], weights)
+        except ArgumentError as error:
+            raise self.failure(str(error)) from error
+        return Aggregate(mean, included)
 
 
 def weighted_mean(updates: Sequence[Update], weights: Vector) -> Vector:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError
 from extensions.rules import Between, Whole, one_of
 from fl.plain import PlainAggregator, PlainServer, Update
 from fl.round.machines import Machine, Round, Vector
@@ -73,15 +72,14 @@ class RobustAggregator(PlainAggregator):
         """As `Aggregator.check_weights`; "krum" needs more than twice the attackers."""
         super().check_weights(weights)
         if self.rule == "krum":
-            least = 2 * self.most(len(weights)) + 3
-            hint = "Raise {client_fraction}, or lower {attackers}."
-            Whole(least).check("clients of a round", len(weights), hint)
+            check_krum(len(weights), self.most(len(weights)))
 
     def server(self, round: Round) -> Machine:
         """Returns the machine that waits for all updates and takes their robust mean."""
         return PlainServer(round, self.timeout, self._mean)
 
     def _mean(self, updates: Sequence[Update], weights: Vector) -> Vector:
+        self.check_weights(weights.astype(int).tolist())  # of those who are left
         every = np.stack(updates).astype(np.float64)
         return RULES[self.rule](every, self.most(len(every)))
 
@@ -103,6 +101,12 @@ def trimmed_mean(updates: Updates, attackers: int) -> Vector:
     return _by_value(updates, lambda block: np.sort(block, axis=0)[kept].mean(axis=0))
 
 
+def check_krum(clients: int, attackers: int) -> None:
+    """Checks that so many clients are more than twice the attackers, by three."""
+    hint = "Raise {client_fraction}, or lower {attackers}."
+    Whole(2 * attackers + 3).check("clients of a round", clients, hint)
+
+
 def multi_krum(updates: Updates, attackers: int) -> Vector:
     """Returns the mean of the n - f updates that are closest to n - f - 2 others, (size,).
 
@@ -114,9 +118,7 @@ def multi_krum(updates: Updates, attackers: int) -> Vector:
         ArgumentError: fewer clients.
     """
     n = len(updates)
-    if n < 2 * attackers + 3:
-        rule = f"at least {2 * attackers + 3} with {attackers} attackers"
-        raise ArgumentError("clients of a round", n, rule, code="range")
+    check_krum(n, attackers)
     centred = updates - updates.mean(axis=0)
     squares = np.einsum("ij,ij->i", centred, centred)
     apart = squares[:, None] + squares - 2.0 * centred @ centred.T

@@ -8,6 +8,7 @@ from torch import nn
 import fl
 from extensions.errors import ArgumentError
 from fl.robust import BLOCK, RobustAggregator, median, multi_krum, trimmed_mean
+from fl.weights import get_weights
 
 HONEST = np.random.default_rng(0).normal(1.0, 0.1, (8, 50))
 
@@ -140,3 +141,22 @@ def test_all_clients_count_alike_and_the_round_is_as_the_rule_says():
     found = fl.protocols.aggregate(RobustAggregator(rule="median"), updates, weights)
     expected = np.median(attacked(2).astype(np.float32).astype(np.float64), axis=0)
     np.testing.assert_array_equal(found.aggregate.mean, expected)
+
+
+@pytest.mark.parametrize(("rule", "left"), [("median", 1), ("krum", 2)])
+def test_a_round_in_which_too_few_updates_are_left_fails_and_says_so(rule, left):
+    x, y = data()
+    lost = [fl.simulation.DropOut(party=k, kind="update") for k in range(left, CLIENTS)]
+    run = fl.FederatedAveraging(
+        model=nn.Linear(3, 3),
+        clients=fl.partition((x, y), CLIENTS),
+        aggregator=RobustAggregator(rule=rule),
+        client_fraction=1.0,
+        drop_outs=lambda number: lost,
+        on_failure="skip",
+    )
+    before = get_weights(run.model)
+    (report,) = run.fit(1, progress=False)
+    assert "clients of a round" in report.failure
+    assert report.included == ()
+    np.testing.assert_array_equal(get_weights(run.model), before)
