@@ -62,8 +62,7 @@ class Scaffold(LocalSGD):
 
     def extra(self, model: nn.Module) -> dict[str, Tensor]:
         """Returns c before any round: zeros in the shape of each parameter that is trained."""
-        named = {f"{_CONTROL}{k}": p for k, p in model.named_parameters() if p.requires_grad}
-        return {name: torch.zeros(p.shape) for name, p in named.items()}
+        return {name: torch.zeros(p.shape) for name, p in _controlled(model).items()}
 
     def __call__(
         self, model: nn.Module, records: TensorDataset, round: ClientRound
@@ -71,28 +70,30 @@ class Scaffold(LocalSGD):
         """Trains the model in place, and returns c and c_k anew."""
         x, y = records.tensors
         model.train()
-        trained = {f"{_CONTROL}{k}": p for k, p in model.named_parameters() if p.requires_grad}
+        trained = _controlled(model)
         common = {name: round.extra[name].to(p.device) for name, p in trained.items()}
-        own = {
-            name: round.state.get(name, torch.zeros(p.shape)).to(p.device)
-            for name, p in trained.items()
-        }
+        before = {**self.extra(model), **round.state}
+        own = {name: before[name].to(p.device) for name, p in trained.items()}
         starts = {name: p.detach().clone() for name, p in trained.items()}
-        steps = 0
         for batch in self.batches(len(x)):
             loss = self.loss(model(x[batch]), y[batch])
             found = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
             with torch.no_grad():
                 for (name, parameter), gradient in zip(trained.items(), found, strict=True):
                     parameter.add_(gradient + common[name] - own[name], alpha=-self.lr)
-            steps += 1
+        length = self.steps(len(x)) * self.lr
         with torch.no_grad():
             state = {
-                name: own[name] - common[name] + (starts[name] - p) / (steps * self.lr)
+                name: own[name] - common[name] + (starts[name] - p) / length
                 for name, p in trained.items()
             }
             extra = {k: common[k] + round.share * (state[k] - own[k]) for k in trained}
         return ClientResult(extra=extra, state={name: c.cpu() for name, c in state.items()})
+
+
+def _controlled(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Returns the parameters that are trained, by the names of their control variates."""
+    return {f"{_CONTROL}{k}": p for k, p in model.named_parameters() if p.requires_grad}
 
 
 STEPS = "steps"
@@ -119,7 +120,7 @@ class NormalizedSGD(LocalSGD):
         """Trains the model in place, and leaves a step of average length."""
         starts = [p.detach().clone() for p in model.parameters()]
         super().__call__(model, records, round)
-        steps = sum(1 for _ in self.batches(len(records), torch.Generator()))
+        steps = self.steps(len(records))
         with torch.no_grad():
             for parameter, start in zip(model.parameters(), starts, strict=True):
                 parameter.copy_(start + (parameter - start) / steps)

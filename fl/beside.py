@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -51,13 +52,16 @@ class Beside:
         """The names of tensors, and those of metrics after `METRIC`."""
         return tuple(self._shapes)
 
+    def named(self, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Returns the values beside the model, (size,), by name and in their shapes."""
+        ends = np.cumsum([shape.numel() for shape in self._shapes.values()], dtype=np.int64)
+        parts = zip(self._shapes.items(), np.split(row, ends), strict=False)  # after the last: none
+        return {name: part.reshape(shape) for (name, shape), part in parts}
+
     def split(self, row: Weights) -> tuple[Weights, dict[str, Tensor]]:
         """Returns the values of the model, and the tensors beside it, by name."""
         weights, beside = np.split(row, [row.size - self.first.size])
-        sizes = [shape.numel() for shape in self._shapes.values()]
-        parts = torch.split(torch.from_numpy(beside.copy()), sizes)
-        named = zip(self._shapes.items(), parts, strict=True)
-        return weights, {name: part.reshape(shape) for (name, shape), part in named}
+        return weights, {k: torch.from_numpy(v.copy()) for k, v in self.named(beside).items()}
 
     def join(
         self, weights: Weights, received: Mapping[str, Tensor], result: ClientResult

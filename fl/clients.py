@@ -98,6 +98,11 @@ class LocalSGD:
         size = self.step(records)
         return size if self.drop_last else records % size or size
 
+    def steps(self, records: int) -> int:
+        """Returns how many steps so many records take."""
+        size = self.step(records)
+        return self.epochs * (records // size if self.drop_last else -(-records // size))
+
     def batches(self, records: int, generator: torch.Generator | None = None) -> Iterator[Tensor]:
         """Yields the places of each step's records among so many; an epoch's order is drawn anew.
 

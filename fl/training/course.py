@@ -159,9 +159,9 @@ class Course(RunSettings):
         state = self._optimizer_state
         try:
             if self.exchange == "delta":
-                row = next_weights(weights, mean, delta=True) if self._extra.size else self._extra
-                named = self._beside.split(row)[1]
-                extra = {name: value.double().numpy() for name, value in named.items()}
+                beside = mean[weights.size - self._extra.size :]
+                fits = beside.shape == self._extra.shape  # another mean is refused below
+                extra = self._beside.named(self._extra + beside) if fits else {}
                 mean, state = apply(self.server_optimizer, mean, self._of_parameters, state, extra)
             new = next_weights(weights, mean, delta=self.exchange == "delta")
         except UpdateError as error:

@@ -133,7 +133,7 @@ class History:
         rounds = [asdict(report) for report in self.rounds]
         for entry in rounds:  # what most runs have not, and earlier versions did not write
             for name in ("trained", "epsilon"):
-                if not entry[name] and entry[name] != 0.0:
+                if entry[name] in ({}, None):
                     del entry[name]
         return json.dumps(rounds)
 

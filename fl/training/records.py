@@ -160,19 +160,22 @@ def _shards(labels: Labels, n: int, alpha: float, draws: np.random.Generator) ->
 
 
 def _dirichlet(labels: Labels, n: int, alpha: float, draws: np.random.Generator) -> Rows:
-    parts: list[Rows] = [[] for _ in range(n)]
-    for label in np.unique(labels):
-        rows = draws.permutation(np.flatnonzero(labels == label))
-        ends = np.cumsum(draws.dirichlet(np.full(n, alpha)))[:-1] * len(rows)
-        for own, dealt in zip(parts, np.split(rows, np.rint(ends).astype(int)), strict=True):
-            own.append(dealt)
-    return [np.sort(np.concatenate(own)) for own in parts]
+    classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    dealt = [_in_proportions(rows, n, alpha, draws) for rows in classes]
+    return [np.sort(np.concatenate(own)) for own in zip(*dealt, strict=True)]
 
 
 def _quantity(labels: Labels, n: int, alpha: float, draws: np.random.Generator) -> Rows:
-    ends = np.cumsum(draws.dirichlet(np.full(n, alpha)))[:-1] * len(labels)
-    parts = np.split(draws.permutation(len(labels)), np.rint(ends).astype(int))
-    return [np.sort(own) for own in parts]
+    return [np.sort(own) for own in _in_proportions(np.arange(len(labels)), n, alpha, draws)]
+
+
+def _in_proportions(
+    rows: npt.NDArray[np.int64], n: int, alpha: float, draws: np.random.Generator
+) -> Rows:
+    """Returns rows shuffled and cut into n parts, whose shares are of Dirichlet(alpha, ...)."""
+    shuffled = draws.permutation(rows)
+    ends = np.cumsum(draws.dirichlet(np.full(n, alpha)))[:-1] * len(rows)
+    return np.split(shuffled, np.rint(ends).astype(int))
 
 
 SCHEMES: dict[str, Callable[[Labels, int, float, np.random.Generator], Rows]] = {

@@ -128,13 +128,15 @@ class Trainer:
 
     def _groups(self, records: Mapping[int, Own]) -> Iterator[tuple[list[int], bool]]:
         """Yields clients that one call trains, and whether as a cohort: of records of one kind."""
-        first = next(iter(records.values()))
-        alike: list[int] = []
+        apart = list(records)
+        first = records[apart[0]]
         if self._are_together(first):
-            alike = [client for client, own in records.items() if _kind(own) == _kind(first)]
+            kind = _kind(first)
+            alike = [client for client in apart if _kind(records[client]) == kind]
+            apart = [client for client in apart if _kind(records[client]) != kind]
             size = self._task.cohorts.clients([records[client] for client in alike])
             yield from ((alike[k : k + size], True) for k in range(0, len(alike), size))
-        yield from (([client], False) for client in records if client not in set(alike))
+        yield from (([client], False) for client in apart)
 
     def _are_together(self, like: Own) -> bool:
         """Returns whether clients are trained in cohorts, which is tried once."""
