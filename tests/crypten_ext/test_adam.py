@@ -17,7 +17,9 @@ UNCLIPPED = {"max_grad_norm": 8.0, "noise_multiplier": 0.0}
 
 @functools.cache
 def run(pools: Pools, optimizer: str, noisy: bool = False) -> dict[str, Any]:
-    draws = np.random.default_rng(5)
+    # Seed 80: no second moment is just above its least, where one unit of rounding moves the step
+    # by 3 %; some are below it.
+    draws = np.random.default_rng(80)
     weight = draws.integers(-1024, 1025, (CLASSES, FEATURES)) / 2**10
     options = {**COMMON, "optimizer": optimizer}
     if optimizer == "DPAdam":
