@@ -230,6 +230,18 @@ class Host(Protocol):
             own = [one.part(parts[rank]) for rank, one in zip(self.ranks, drawn, strict=True)]
             yield self.batch_of([part.stop - part.start for part in parts], own)
 
+    def standing(self, records: Placed, rows: Sequence[int], pieces: int) -> Sequence[Batch] | None:
+        """Returns the batch of all steps of a run whose sampling rate is 1: all records, in pieces.
+
+        It is made once, before the first of these steps, and belongs to these records; a run that
+        goes on makes another. None where each step has to call `samples`.
+        """
+        return None
+
+    def begin_step(self) -> None:
+        """Takes note that a step on a standing batch begins; `samples` begins any other."""
+        return
+
     def batch_of(self, rows: Sequence[int], own: Sequence[Batch]) -> Batch:
         """Returns the batch of all parties' samples.
 

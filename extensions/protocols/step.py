@@ -11,7 +11,7 @@ A run (`extensions.protocols.pea`) has a host compile `sampled`, which draws the
 of CrypTen have gradients of their own, and models of Keras a graph; what they keep is a `Store`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import Any
@@ -152,6 +152,8 @@ class Step:
 class SampledStep:
     """A step over a fresh sample, whose rows may be computed in pieces, one after the other.
 
+    With a sampling rate of 1 it is all records, so that a host may make it once for all steps.
+
     Attributes:
         rows: public number of rows of each party, a multiple of the pieces.
         pieces: of the sample, each with equally many rows of every party.
@@ -168,6 +170,20 @@ class SampledStep:
         """The Poisson sampling rate q."""
         return self.step.config.sample_rate
 
+    @cached_property
+    def standing(self) -> Sequence[Batch] | None:
+        """The pieces of the batch of all steps; None if each step draws its own."""
+        if self.rate < 1.0:
+            return None
+        return self.host.standing(self.placed, self.rows, self.pieces)
+
+    def _batches(self) -> Iterable[Batch]:
+        """A step's batch in pieces; it is where the step begins."""
+        if self.standing is None:
+            return self.host.samples(self.placed, self.rows, self.rate, self.pieces)  # 3.1, 3.4
+        self.host.begin_step()
+        return self.standing
+
     def clipped(self, parts: Parameters, batch: Batch) -> Sums:
         """Returns the sums of a batch's rows, given the state's parts."""
         model = State.of(parts, self.step.config).model
@@ -181,6 +197,5 @@ class SampledStep:
 
     def __call__(self, parts: Parameters, *public: Any) -> Parameters:
         """Returns the parts after the step; memory is that of one piece."""
-        batches = self.host.samples(self.placed, self.rows, self.rate, self.pieces)  # 3.1, 3.4
-        each = (self.clipped(parts, batch) for batch in batches)
+        each = (self.clipped(parts, batch) for batch in self._batches())
         return self.finish(parts, reduce(partial(added, plan=self.step.plan), each), *public)
