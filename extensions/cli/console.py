@@ -18,7 +18,7 @@ from extensions.errors import LostError
 from extensions.layers.measures import caveats
 from extensions.privacy.accounting import WEAK_EPSILON, weakness
 from extensions.runs.config import TrainConfig
-from extensions.runs.model import MODEL_FILE, Header, OpenedModel, whitening_of, write_opened
+from extensions.runs.model import MODEL_FILE, opened_of, write_opened
 from extensions.runs.report import as_json
 from extensions.runs.summaries.forecast import spent_so_far, traffic_in
 from extensions.runs.summaries.result import result_lines
@@ -187,11 +187,9 @@ def clipped(counts: Mapping[str, int], owner: str = "", left_out: int = 0) -> No
 
 def finish(report: dict[str, Any], ending: Ending, save: Path | None = None) -> None:
     """Writes the opened model and the report where asked to, and prints what the run came to."""
-    parameters, header, parts = (
-        report.pop(name, None) for name in ("parameters", "header", "whitening")
-    )
+    model = opened_of(report)
     path, written = ending.report, []
-    if save is not None and parameters is not None:
+    if save is not None and model is not None:
         written.append(f"model: {save / MODEL_FILE}")
     elif save is not None and any(save.glob("party-*.npz")):
         written.append(f"shares: {save}")
@@ -199,11 +197,8 @@ def finish(report: dict[str, Any], ending: Ending, save: Path | None = None) -> 
     written.append("the rest: --verbose")
 
     def write_model() -> None:
-        if save is not None and parameters is not None:
-            known = Header.of_json(header)
-            whitening = whitening_of(known, parts)
-            opened = OpenedModel(header=known, parameters=parameters, whitening=whitening)
-            write_opened(save / MODEL_FILE, opened)
+        if save is not None and model is not None:
+            write_opened(save / MODEL_FILE, model)
 
     def tell() -> None:
         if ending.verbose:

@@ -9,13 +9,11 @@ from extensions.cli.options import Report
 from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
 from extensions.options import Option, Options
-from extensions.protocols.step import Step
 from extensions.rules import one_of
-from extensions.runs.budget.forecast import Sizes, announced, forecast
-from extensions.runs.config.run_time import NETWORKS, forecast_run, openly
+from extensions.runs.budget.forecast import Sizes, forecast, foreseen
+from extensions.runs.config.run_time import NETWORKS, forecast_run
 from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of
 from extensions.runs.hosts import default_speed, find_for
-from extensions.runs.hosts import plan as plan_step
 from extensions.runs.summaries.forecast import epsilon_of, line_of, running
 
 MOST_COLUMNS = 1 << 20
@@ -41,14 +39,8 @@ def plan(
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
     engine, of_each = find_for(config), sizes.of(config.parties)
-    resolve = config.resolving(sum(of_each))
-    config = resolve(lambda usual: engine.noise_failure(usual, sizes.columns))
-    records = announced(config, of_each, sizes.columns)
-    made = Step.of(config, records)
     began = running()
-    step = (
-        plan_step(engine, config, made, records) if config.hidden else openly(config, sizes.columns)
-    )
+    config, made, records, step = foreseen(engine, config, of_each, sizes.columns)
     speed = default_speed(engine, running() - began)
     if step.rounds:
         speed = NETWORKS[network or "loopback"].slower(speed, config.parties)

@@ -38,6 +38,8 @@ def extract(
     def rows(x: Raw, before: int) -> Reals:
         return rows_of(x, extractor, bound, cache, lambda done: progress(before + done, total))
 
+    train_x = rows(split.train_x, 0)
+    test_x = rows(split.test_x, len(train_x)) if len(split.test_x) else train_x[:0]
     kept = split.kind == "table" and extractor.name == "raw"
     scaling = "cut to norm" if kept else "centred, of norm"
     return replace(
@@ -48,8 +50,8 @@ def extract(
             "kind": split.kind,
             "scaling": f"rows {scaling} {bound:g}",
         },
-        train_x=rows(split.train_x, 0),
-        test_x=rows(split.test_x, len(split.train_x)),
+        train_x=train_x,
+        test_x=test_x,
     )
 
 

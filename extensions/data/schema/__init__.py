@@ -2,7 +2,7 @@
 
 from extensions.data.schema.cells import SEPARATORS, Cells, Separator, Table, label_of, number_of
 from extensions.data.schema.columns import Category, Number
-from extensions.data.schema.draft import NOTICE, draft
+from extensions.data.schema.draft import NOTICE, draft, drafted
 from extensions.data.schema.encoding import encode_table
 from extensions.data.schema.schema import Schema, Target, Unit, read_schema, to_toml
 
@@ -18,6 +18,7 @@ __all__ = [
     "Target",
     "Unit",
     "draft",
+    "drafted",
     "encode_table",
     "label_of",
     "number_of",

@@ -151,16 +151,9 @@ def draft(
         if name in (target, unit):
             raise ArgumentError("exclude", name, "a column other than target and unit")
     mark = _mark_of(table)
-    left_out = dict.fromkeys(exclude, "as you say")
-    columns = []
-    for name, cells in table.items():
-        if name in (target, unit, *exclude):
-            continue
-        present = [each for each in cells if not is_missing(each)]
-        if (why := _unfit(name, present, mark)) is not None:
-            left_out[name] = why
-        else:
-            columns.append(_column(name, present, mark, missing=len(present) < len(cells)))
+    others = {name: cells for name, cells in table.items() if name not in (target, unit, *exclude)}
+    columns, unfit = drafted(others, mark)
+    left_out = dict.fromkeys(exclude, "as you say") | unfit
     if not columns:
         given = names_in(f"{name}: {why}" for name, why in left_out.items())
         allowed = "a file with columns to learn from beside the target"
@@ -169,10 +162,22 @@ def draft(
         separator=separator,
         decimal=mark,
         target=_target(target, table[target], mark),
-        columns=tuple(columns),
+        columns=columns,
         unit=None if unit is None else Unit(column=unit, rows=1),
     )
     return Draft(schema=schema, left_out=left_out)
+
+
+def drafted(table: Table, mark: Mark = ".") -> tuple[tuple[Column, ...], dict[str, str]]:
+    """Returns what columns hold, as `draft` says, and why others are left out, by name."""
+    left_out, columns = {}, []
+    for name, cells in table.items():
+        present = [each for each in cells if not is_missing(each)]
+        if (why := _unfit(name, present, mark)) is not None:
+            left_out[name] = why
+        else:
+            columns.append(_column(name, present, mark, missing=len(present) < len(cells)))
+    return tuple(columns), left_out
 
 
 def rounded_outward(low: float, high: float) -> tuple[float, float]:

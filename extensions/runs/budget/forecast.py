@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from extensions.errors import ArgumentError
 from extensions.protocols.host import StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.run_time import openly
+from extensions.runs.hosts import Backend
+from extensions.runs.hosts import plan as plan_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,30 @@ class Sizes:
             raise ArgumentError("records", self.records, allowed)
         sizes = [int(word) for word in words]
         return sizes * parties if len(sizes) == 1 else sizes
+
+
+class Planned(NamedTuple):
+    """A run before there are records: its resolved settings, and what a step takes."""
+
+    config: TrainConfig
+    made: Step
+    records: Records
+    step: StepForecast
+
+
+def foreseen(engine: Backend, config: TrainConfig, sizes: Sequence[int], columns: int) -> Planned:
+    """Returns what a run comes to, of so many records of each party.
+
+    Raises:
+        ArgumentError: settings that do not fit, or no noise that meets epsilon.
+    """
+    resolve = config.resolving(sum(sizes))
+    config = resolve(lambda usual: engine.noise_failure(usual, columns))
+    records = announced(config, sizes, columns)
+    made = Step.of(config, records)
+    hidden = config.hidden
+    step = plan_step(engine, config, made, records) if hidden else openly(config, columns)
+    return Planned(config, made, records, step)
 
 
 def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Records:

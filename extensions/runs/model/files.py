@@ -75,6 +75,17 @@ def check_there(argument: str, path: Path) -> None:
         raise _unusable(argument, str(path), "an existing .npz file of `pea train`")
 
 
+def opened_of(report: dict[str, Any]) -> OpenedModel | None:
+    """Takes the opened model out of a run's report; None if it has none."""
+    parameters, header, parts = (
+        report.pop(name, None) for name in ("parameters", "header", "whitening")
+    )
+    if parameters is None:
+        return None
+    known = Header.of_json(header)
+    return OpenedModel(header=known, parameters=parameters, whitening=whitening_of(known, parts))
+
+
 class ModelFile:
     """A file's arrays by their names, which may be a model's, or a share of one."""
 

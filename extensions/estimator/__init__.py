@@ -1,0 +1,6 @@
+"""Estimators as scikit-learn has them, which train on several owners' records in memory."""
+
+from extensions.data.schema import Schema
+from extensions.estimator.estimators import PrivateClassifier, PrivateRegressor
+
+__all__ = ["PrivateClassifier", "PrivateRegressor", "Schema"]
