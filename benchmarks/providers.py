@@ -12,7 +12,7 @@ import torch
 import crypten_ext
 from benchmarks.benchmark import STEPS, Benchmark, Chart, Result
 from benchmarks.instruments import spu
-from benchmarks.instruments.memory import peak_memory
+from benchmarks.instruments.processes import peak_memory
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.tables import Table
 from crypten_ext import dealer, nn, optim, vouch_for

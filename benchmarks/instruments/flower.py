@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,11 @@ from benchmarks.instruments.child_process import ROOT
 from benchmarks.instruments.flower_copies import MODULE as COPIES
 from benchmarks.instruments.flower_copies import stand_in
 from benchmarks.instruments.ports import free_addresses
+from benchmarks.instruments.processes import of_session
 
 LINK = "loopback"
 PATIENCE = 900.0
 """Seconds after which something hangs, on a machine however busy."""
-SESSION, TIMES = 3, slice(11, 15)
-"""Fields of a process in /proc, after its name: its session; its times and its ended children's."""
 
 
 def until(happened: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
@@ -271,13 +269,7 @@ class Deployment:
 
     def seconds(self, name: str) -> float:
         """Returns the processor time of a process and of all that it started, so far."""
-        leader, ticks = self.processes[name].pid, 0
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):  # it has just ended; its time is its parent's
-                fields = path.read_text().rpartition(")")[2].split()
-                if int(fields[SESSION]) == leader:
-                    ticks += sum(map(int, fields[TIMES]))
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return of_session(self.processes[name].pid)[0]
 
     def kill(self, name: str) -> None:
         """Ends a process and all that it started, at once."""

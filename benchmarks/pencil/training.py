@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.instruments.memory import peak_memory
+from benchmarks.instruments.processes import peak_memory
 from benchmarks.network import Link, call, link
 from benchmarks.tables import Table
 from crypten_ext import pairwise

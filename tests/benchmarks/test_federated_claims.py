@@ -9,9 +9,11 @@ from benchmarks.federated.leakage.images import digits
 from benchmarks.federated.scale.budgets import row
 from benchmarks.federated.scale.command import flower, graph, main, ours
 from benchmarks.federated.scale.large import Setting, perform
+from benchmarks.federated.scale.peers import main as peers
+from benchmarks.federated.scale.simulated import WAYS
 from tests.helpers.refused import refused
 
-FLWR_PYTHON = os.environ.get("FLWR_PYTHON")
+FLWR_PYTHON, PFL_PYTHON = map(os.environ.get, ("FLWR_PYTHON", "PFL_PYTHON"))
 
 
 def test_noise_of_a_large_variance_hides_what_none_shows():
@@ -58,3 +60,28 @@ def test_flowers_functions_give_the_mean():
     found = flower(str(FLWR_PYTHON), 6, 40, 6, 4)
     assert found["error"] < 1e-4
     assert found["bytes"] > 40 * 8
+
+
+def test_own_rounds_are_measured_and_masks_change_no_accuracy():
+    (table,) = peers.__wrapped__(clients=5, rounds=2)
+    plain, masked = table.rows
+    assert (plain["way"], masked["way"]) == ("ours", "ours, masked")
+    assert abs(plain["accuracy, %"] - masked["accuracy, %"]) < 100 * 3 / 297
+    for own in table.rows:
+        assert own["start, s"] > 0
+        assert own["seconds a round"] > 0
+        assert own["CPU s a round"] >= 0  # in hundredths
+        assert own["MB at most"] > 100
+
+
+@pytest.mark.long
+@pytest.mark.skipif(None in (FLWR_PYTHON, PFL_PYTHON), reason="no Python has flwr, or pfl")
+def test_simulated_clients_of_peers_train_too():
+    """Orders of batches differ, and with them accuracies: guesses have 10 %."""
+    pythons = {"flower_python": FLWR_PYTHON, "pfl_python": PFL_PYTHON}
+    (table,) = peers.__wrapped__(clients=20, rounds=3, **pythons)
+    assert [own["way"] for own in table.rows] == [*WAYS]
+    for own in table.rows:
+        assert own["accuracy, %"] > 30
+        assert own["CPU s a round"] > 0
+        assert own["start, s"] > 0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.instruments.memory import peak_memory
+from benchmarks.instruments.processes import peak_memory
 from extensions.data.datasets import Split, write_parts
 from tests.conftest import SHARED
 from tests.helpers.commands import pea

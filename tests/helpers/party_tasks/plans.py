@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.instruments.memory import peak_memory
+from benchmarks.instruments.processes import peak_memory
 from crypten_ext import in_pieces, nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
