@@ -122,6 +122,11 @@ class Client:
         self.corrected_bytes += 8 * recipe.corrected_words
         return drawn.share
 
+    @property
+    def number(self) -> int:
+        """That of the tuple that is asked for next."""
+        return self._sequence
+
     def _portion(self, sequence: int, recipe: Recipe) -> slice:
         return portion(recipe.corrected_words, sequence, self._rank, self._parties)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from crypten_ext.dealer.client import current
-from crypten_ext.dealer.recipes import requested
+from crypten_ext.dealer.recipes import STANDING, requested
 from crypten_ext.dealer.requests import Request
 from crypten_ext.ring.exchange import meanwhile
 from crypten_ext.ring.factors import LayerMasks
@@ -71,6 +71,25 @@ class AskingProvider(TupleProvider):
         """Returns fresh masks for the two products of a layer."""
         return LayerMasks(*self._deal(None, "layer", list(rows), inputs, outputs))
 
+    rows_stay = False
+
+    @property
+    @abstractmethod
+    def number(self) -> int:
+        """That of the tuple that is asked for next, equal at every party."""
+
+    def stand(self, rows: Sequence[int], own: torch.Tensor) -> tuple[int, torch.Tensor | None]:
+        """Returns the number of a fresh mask of all parties' rows, and this party's block of it."""
+        number = self.number
+        (mask,) = self._deal(None, STANDING, number, rows, own.shape[1])
+        return number, mask
+
+    def deal_standing(
+        self, number: int, rows: Sequence[int], inputs: int, outputs: int, *, is_left: bool
+    ) -> list[torch.Tensor]:
+        """Returns shares of a fresh mask and of its product with that of standing rows."""
+        return self._deal(None, "standing product", number, rows, inputs, outputs, is_left)
+
     def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
         """Returns this party's shares of fresh words of `extensions.ring.joint`."""
         return self._deal(None, kind, *parameters)
@@ -110,6 +129,11 @@ class DealerProvider(AskingProvider):
         share = client.deal(request)
         meanwhile(client.draw_ahead)
         return share
+
+    @property
+    def number(self) -> int:
+        """That of the tuple that is asked for next."""
+        return current().number
 
     def begin_step(self) -> None:
         """A step of a loop begins, at every party."""

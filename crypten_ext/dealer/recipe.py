@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 
+from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
 from crypten_ext.ring.joint import add_to
 
@@ -64,11 +65,13 @@ class Recipe:
     """Masks, dependent words, and how these follow from the masks.
 
     `compute` takes the masks, the shares that every party expanded, and the dealer's own stream.
+    `of` is the number and the request of another tuple, whose masks come before its own.
     """
 
     masks: tuple[Piece, ...]
     dependents: tuple[Piece, ...]
     compute: Compute
+    of: tuple[int, Request] | None = None
 
     @functools.cached_property
     def words(self) -> int:
@@ -91,10 +94,15 @@ class Recipe:
             for piece, shape, words in zip(pieces, shapes, drawn, strict=True)
         ]
 
-    def correction(self, shares: list[Shares], dealers: Keystream) -> torch.Tensor:
-        """Returns the flat correction for the shares that all parties expanded."""
-        masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
-        values = self.compute(masks, shares, dealers)
+    def combined(self, shares: list[Shares]) -> Shares:
+        """Returns the masks whose shares all parties expanded."""
+        return [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
+
+    def correction(
+        self, shares: list[Shares], dealers: Keystream, others: Sequence[torch.Tensor] = ()
+    ) -> torch.Tensor:
+        """Returns the flat correction for these shares; `others` are masks of the tuple `of`."""
+        values = self.compute([*others, *self.combined(shares)], shares, dealers)
         drawn = zip(*(own[len(self.masks) :] for own in shares), strict=True)
         result = torch.empty(self.corrected_words, dtype=torch.int64)
         parts = torch.split_with_sizes(result, [piece.words for piece in self.dependents])

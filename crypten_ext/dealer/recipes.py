@@ -83,13 +83,40 @@ def _product_shape(function: Any, size0: Any, size1: Any, args: Any, options: An
 
 
 def _layer(rows: Any, inputs: int, outputs: int) -> Recipe:
-    if not rows or min(rows) < 0:
-        raise ArgumentError("rows", rows, "a number for each party, or one for all")
-    recipe = _of(layer(sum(rows), inputs, outputs))
+    recipe = _of(layer(_all(rows), inputs, outputs))
     if len(rows) == 1:
         return recipe
     x, *others = recipe.masks
     return replace(recipe, masks=(replace(x, owners=tuple(rows)), *others))
+
+
+def _all(rows: Any) -> int:
+    if not rows or min(rows) < 0:
+        raise ArgumentError("rows", rows, "a number for each party, or one for all")
+    return sum(rows)
+
+
+STANDING = "standing rows"
+
+
+def _standing_rows(number: int, rows: Any, inputs: int) -> Recipe:
+    """Returns a mask of all parties' rows alone; `number` is the tuple's own."""
+    mask = Piece((_all(rows), inputs), "sum", owners=tuple(rows))
+    return Recipe((mask,), (), lambda *_: [])
+
+
+def _standing_product(number: int, rows: Any, inputs: int, outputs: int, is_left: int) -> Recipe:
+    """Returns a fresh mask, and its product with that of the standing rows of this number."""
+    total, rest = _all(rows), (inputs, outputs)
+    shapes = (rest, (total, outputs)) if is_left else ((outputs, total), rest[::-1])
+
+    def compute(masks: Shares, *_: Any) -> Shares:
+        standing, fresh = masks
+        return [matmul(standing, fresh) if is_left else matmul(fresh, standing)]
+
+    mask, product = (Piece(shape, "sum") for shape in shapes)
+    of = number, Request.of(STANDING, number, rows, inputs)
+    return Recipe((mask,), (product,), compute, of)
 
 
 def _square(size: Any) -> Recipe:
@@ -178,6 +205,8 @@ _CORRELATIONS: dict[type[Correlation], str] = {
 _KINDS: dict[str, Callable[..., Recipe]] = {
     "additive": _additive,
     "layer": _layer,
+    STANDING: _standing_rows,
+    "standing product": _standing_product,
     "square": _square,
     "binary": _binary,
     "wraps": _wraps,

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from crypten_ext.dealer import messages
 from crypten_ext.dealer.connection import LARGEST, DealerListener
 from crypten_ext.dealer.messages import Announcement, Tag
+from crypten_ext.dealer.recipe import Shares
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
 from crypten_ext.local_dealer import serving_locally
@@ -142,6 +143,7 @@ class _Dealer:
         self._received, self._heard = [0] * len(keys), [0] * len(keys)
         self._lost: set[int] = set()
         self._plan: _Plan | None = None
+        self._kept: dict[Request, Shares] = {}
         self._tuples = self._bytes = 0
         self._inbox: SimpleQueue[tuple[int, bytes | bytearray | PartyLostError]] = SimpleQueue()
         self._post = door.correspondence(self._receive, self._lose)
@@ -238,7 +240,7 @@ class _Dealer:
 
     def _deal(self, asker: int, request: Request, generation: int, sequence: int) -> None:
         try:
-            correction = correction_of(self._keys, self._own_key, sequence, request)
+            correction = correction_of(self._keys, self._own_key, sequence, request, self._kept)
         except Exception as error:  # whatever a request of nonsense makes torch raise
             reason = f"asked the dealer for what cannot be dealt: {_brief(error)}"
             raise PartyLostError(asker, reason) from error

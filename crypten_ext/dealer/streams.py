@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from crypten_ext.dealer.recipe import Shares
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream, derive_key
@@ -27,14 +28,40 @@ def portion(words: int, sequence: int, rank: int, parties: int) -> slice:
     return slice(words * place // parties, words * (place + 1) // parties)
 
 
+MOST_KEPT = 1 << 28
+"""Words of masks that many tuples take which a dealer keeps, 2 GiB; it draws others anew."""
+
+
 def correction_of(
-    keys: Sequence[bytes], dealers_key: bytes, sequence: int, request: Request
+    keys: Sequence[bytes],
+    dealers_key: bytes,
+    sequence: int,
+    request: Request,
+    kept: dict[Request, Shares] | None = None,
 ) -> Integers:
-    """Returns the words of a tuple's correction: the same whenever the arguments are."""
+    """Returns the words of a tuple's correction: the same whenever the arguments are.
+
+    `kept` has masks of a run that many of its tuples take, and gets those that this one takes.
+    """
+    recipe, kept = recipe_of(request), {} if kept is None else kept
+    shares = _expanded(keys, sequence, request)
+    others: Shares = []
+    if recipe.of is not None:
+        number, standing = recipe.of
+        if standing not in kept:
+            drawn = recipe_of(standing).combined(_expanded(keys, number, standing))
+            if sum(mask.numel() for each in kept.values() for mask in each) > MOST_KEPT:
+                kept.clear()
+            kept[standing] = drawn
+        others = kept[standing]
+    dealers = tuple_stream(dealers_key, sequence, request)
+    words: Integers = recipe.correction(shares, dealers, others).numpy()
+    return words
+
+
+def _expanded(keys: Sequence[bytes], sequence: int, request: Request) -> list[Shares]:
+    """What all parties expand."""
     recipe = recipe_of(request)
-    shares = [
+    return [
         recipe.expand(tuple_stream(key, sequence, request), rank) for rank, key in enumerate(keys)
     ]
-    dealers = tuple_stream(dealers_key, sequence, request)
-    words: Integers = recipe.correction(shares, dealers).numpy()
-    return words

@@ -13,6 +13,7 @@ from typing import Any
 from crypten_ext.dealer import messages
 from crypten_ext.dealer.material import FRESH, GENERATION, LENGTH, MAGIC, Header, Seal
 from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.recipe import Shares
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
 from crypten_ext.masks.keystream import KEY_BYTES
@@ -46,9 +47,10 @@ def prepare(
                     run=run, rank=rank, parties=parties, tuples=len(requests), settings=settings
                 )
                 files.append(stack.enter_context(Writer(path, keys[rank], header)))
+            kept: dict[Request, Shares] = {}
             for sequence, request in enumerate(requests):
                 tag = Tag(GENERATION, sequence, request.digest)
-                correction = correction_of(keys, dealers_key, sequence, request)
+                correction = correction_of(keys, dealers_key, sequence, request, kept)
                 for rank, file in enumerate(files):
                     own = portion(len(correction), sequence, rank, parties)
                     file.write(messages.pack(tag, correction[own]))

@@ -18,6 +18,7 @@ from crypten_ext.nn.provenance import (
 )
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, check_same_bits, ring_of
 from crypten_ext.ring.factors import Factor, share_rows
+from crypten_ext.ring.standing import Standing
 from crypten_ext.world import exchange
 from extensions.checks import check_label
 from extensions.errors import ArgumentError, GradientError
@@ -77,6 +78,7 @@ def poisson_batches(
 
     Cost:
         One round before the first batch, to compare shapes and settings; not a byte for a batch.
+        With a sample_rate of 1 a layer's rows are sent once, in the first step.
 
     Raises:
         ArgumentError: in every party and before anything is shared: NaN, infinity, rows beyond the
@@ -111,12 +113,15 @@ def _batches(
     source: NoiseSource,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
     rate, rank = public.sample_rate, ring.rank
-    for _ in range(steps):
-        own = draw_rows(records, party=rank, sample_rate=rate, rows=rows[rank], source=source)
-        x, y, *beside = share_rows(rows, [*own])
-        shared = Batch(Factor.of_owners(x, rows, own.x), y, *beside)
+    for step in range(steps):
+        if step == 0 or rate < 1.0:
+            own = draw_rows(records, party=rank, sample_rate=rate, rows=rows[rank], source=source)
+            x, y, *beside = share_rows(rows, [*own])
+            factor = Factor.of_owners(x, rows, own.x) if rate < 1.0 else Standing(own.x, rows)
+            shared = Batch(factor, y, *beside)
         batch = Sample(public, sum(rows), shared)
-        yield _marked(batch, as_tensor(ring, x.reshape(-1, *shape)), as_tensor(ring, y))
+        features, targets = x.reshape(-1, *shape).clone(), y.clone()  # a caller may change them
+        yield _marked(batch, as_tensor(ring, features), as_tensor(ring, targets))
 
 
 def _marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTensor]:

@@ -28,6 +28,10 @@ Shares = list[torch.Tensor]
 class Source(Protocol):
     """Where this party's tuples come from; all parties ask for the same, in one order."""
 
+    @property
+    def number(self) -> int:
+        """That of the tuple that is asked for next."""
+
     def deal(self, request: Request) -> Shares:
         """Returns this party's shares of one tuple: masks, then the words that follow."""
 
@@ -52,6 +56,7 @@ class Maker:
         self.parties, self.group = parties, group
         self.tuples = 0
         self.peers: Peers = run(meet(rank, parties), group)
+        self.number = 0
         self._stock: deque[tuple[Request, Shares]] = deque()
         self._asked: list[Request] | None = None
 
@@ -62,6 +67,7 @@ class Maker:
             CiphertextError, TransferError: a party sent what cannot be used; it is named.
             PartyLostError: a party is lost.
         """
+        self.number += 1
         if self._asked is not None and len(self._asked) <= LONGEST_STEP:
             self._asked.append(request)
         if self._stock and self._stock[0][0] == request:
@@ -172,6 +178,25 @@ class PartiesProvider(AskingProvider):
     def ask(self, request: Request) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple."""
         return current().deal(request)
+
+    @property
+    def number(self) -> int:
+        """That of the tuple that is asked for next."""
+        return current().number
+
+    rows_stay = True
+
+    def stand(self, rows: Sequence[int], own: torch.Tensor) -> tuple[int, torch.Tensor | None]:
+        """Returns a number under which each party multiplies its own rows, and sends them nowhere.
+
+        With prepared tuples, which were made without them, it is as with a dealer.
+        """
+        source = current()
+        if not isinstance(source, Maker):
+            return super().stand(rows, own)
+        source.number += 1
+        source.peers.standing[source.number] = own.numpy()
+        return source.number, None
 
     def begin_step(self) -> None:
         """A step of a loop begins, at every party."""

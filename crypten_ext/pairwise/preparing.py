@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from crypten_ext.dealer.material import (
     unusable,
 )
 from crypten_ext.dealer.messages import Tag
-from crypten_ext.dealer.recipes import recipe_of
+from crypten_ext.dealer.recipes import STANDING, recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.writing import Writer
 from crypten_ext.masks.keystream import KEY_BYTES
@@ -37,6 +36,7 @@ from crypten_ext.pairwise.maker import Maker, portions
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError, MaterialError, PeaError
 from extensions.protocols.agreement import exchange_bytes
+from extensions.ring.fixed_point import Integers
 
 from crypten import communicator
 
@@ -76,11 +76,12 @@ def prepare(
     following = path.with_name(path.name + ".following")
     following.unlink(missing_ok=True)
     with Writer(following, os.urandom(KEY_BYTES), header) as file:
-        _copy(before, kept, file)
+        standing = _copy(before, requests[:kept], file)
         file.flush()
         following.rename(partial)
         progress(kept)
         together = Maker(rank, parties, world.main_group)
+        together.peers.standing.update(standing)
         for portion in portions(requests[kept:], parties):
             for request, shares in zip(portion, together.make(portion), strict=True):
                 words = torch.cat([share.reshape(-1) for share in shares]).numpy()
@@ -125,11 +126,21 @@ def _agreed(before: Material | None) -> tuple[str, int]:
     return hashlib.sha256(drawn).hexdigest()[: 2 * RUN_BYTES], 0
 
 
-def _copy(before: Material | None, kept: int, file: Writer) -> None:
+def _copy(
+    before: Material | None, requests: Sequence[Request], file: Writer
+) -> dict[int, Integers]:
+    """Copies the first tuples, and returns masks among them that later ones take, by number."""
+    standing: dict[int, Integers] = {}
     if before is not None:
-        for frame in islice(before.unfinished(), kept):
+        for number, (request, frame) in enumerate(zip(requests, before.unfinished(), strict=False)):
             file.write(frame)
+            if request.kind == STANDING:
+                words = np.frombuffer(messages.unpack(frame)[1], dtype=np.int64)
+                standing[number] = words.reshape(
+                    recipe_of(request).masks[0].shape_at(before.header.rank)
+                )
         before.finish()
+    return standing
 
 
 class Prepared:
@@ -143,15 +154,15 @@ class Prepared:
             material.finish()
             raise unusable(str(material.path), "made by the parties, for {provider=parties}")
         material.begin()
-        self._material, self._sequence = material, 0
+        self._material, self.number = material, 0
 
     def deal(self, request: Request) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple; MaterialError if another one was prepared."""
         recipe, rank = recipe_of(request), self._material.header.rank
         shapes = [piece.shape_at(rank) for piece in (*recipe.masks, *recipe.dependents)]
         sizes = [int(np.prod(shape)) for shape in shapes]
-        words = self._material.take(self._sequence, request, sum(sizes))
-        self._sequence += 1
+        words = self._material.take(self.number, request, sum(sizes))
+        self.number += 1
         parts = torch.split_with_sizes(words, sizes)
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 

@@ -56,7 +56,7 @@ class Product:
     finish: Callable[[Sequence[torch.Tensor]], torch.Tensor]
 
 
-class _Meanwhile:
+class Meanwhile:
     """A tensor that is computed while an opening is waited for, or else when it is asked for.
 
     It waits until `is_possible`: nothing that it takes has to be waited for.
@@ -175,7 +175,7 @@ class Factor:
             self._opened = way.all()
             return masks.xw + matmul(self._opened, masks.w)
 
-        known = _Meanwhile(compute, lambda: way.is_here)
+        known = Meanwhile(compute, lambda: way.is_here)
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             (f,), result = opened, known.value()
@@ -211,7 +211,7 @@ class Factor:
         hidden = [d - masks.d]
         if self._way is None:
             return Product(hidden, of_all_rows)
-        known = _Meanwhile(lambda: masks.dx + matmul(masks.d, e))
+        known = Meanwhile(lambda: masks.dx + matmul(masks.d, e))
 
         def of_owners_rows(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             (g,) = opened

@@ -15,6 +15,7 @@ from crypten_ext.ring.factors import LayerMasks, LayerSource
 from crypten_ext.ring.forecast import WORD, Counts, active
 from crypten_ext.ring.hosts_tuples import FirstParty, GenericTuples, warn_of_first_party
 from crypten_ext.ring.joint import JointDealing, layer
+from crypten_ext.ring.standing import StandingSource
 from extensions.errors import ArgumentError
 from extensions.ring.joint import Joint
 from extensions.ring.tuples import TupleSource
@@ -65,6 +66,25 @@ class ForecastTuples(JointDealing):
         return [torch.empty(shape, dtype=torch.int64) for shape in shapes]
 
 
+class StandingForecastTuples(ForecastTuples):
+    """Of whoever deals masks of standing rows; `rows_stay` where nothing of them is sent."""
+
+    rows_stay = False
+
+    def stand(self, rows: Sequence[int], own: torch.Tensor) -> tuple[int, torch.Tensor | None]:
+        """Returns no number, and words of the block's shape."""
+        return 0, None if self.rows_stay else torch.empty_like(own)
+
+    def deal_standing(
+        self, number: int, rows: Sequence[int], inputs: int, outputs: int, *, is_left: bool
+    ) -> list[torch.Tensor]:
+        """Returns words of the shapes of a mask and of its product with standing rows."""
+        shapes = (inputs, outputs), (sum(rows), outputs)
+        if not is_left:
+            shapes = (outputs, sum(rows)), (outputs, inputs)
+        return self._words(shapes)
+
+
 def source() -> Source:
     """Returns who deals our tuples now, or what stands for them where tensors have no values.
 
@@ -90,4 +110,9 @@ def _foreseen(mode: Counts) -> ForecastTuples:
         advice = "Others' tuples take rounds of a step."
         raise ArgumentError("crypten.cfg.mpc.provider", provider.NAME, rule, advice)
     knows = provider.owners_know if isinstance(provider, LayerSource) else FirstParty.owners_know
-    return ForecastTuples(mode, knows, communicator.get().get_rank())
+    rank = communicator.get().get_rank()
+    if not isinstance(provider, StandingSource):
+        return ForecastTuples(mode, knows, rank)
+    found = StandingForecastTuples(mode, knows, rank)
+    found.rows_stay = provider.rows_stay
+    return found

@@ -8,6 +8,7 @@ from crypten_ext.registry import enable
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.forecast import WORD, Counts, ForecastMode, SmallForecastMode, process_memory
+from crypten_ext.ring.standing import Standing
 from crypten_ext.run.host import CrypTenHost
 from crypten_ext.transport.group import DIRECT_WORDS
 from extensions.privacy.randomness import SystemSource
@@ -59,11 +60,23 @@ class ForecastHost(CrypTenHost):
     ) -> Iterator[Batch]:
         """Yields pieces of a batch that means nothing, all of whose rows are this party's."""
         for _ in range(pieces):
-            own = [0] * len(rows)
-            own[communicator.get().get_rank()] = self._rows
             x, y = (_words(self._rows, width) for width in self._widths)
-            features = Factor(x, own, _words(self._rows, self._widths[0]))
+            features = Factor(x, self._own(rows), _words(self._rows, self._widths[0]))
             yield Batch(features, y, _words(self._rows), _words(self._rows))
+
+    def standing(self, records: Placed, rows: Sequence[int], pieces: int) -> Sequence[Batch] | None:
+        """Returns such a batch for all steps."""
+        if self._outputs is None:
+            return None
+        x, y = (_words(self._rows, width) for width in self._widths)
+        words = _words(self._rows)
+        sizes = self._own(rows)
+        return [Batch(Standing(x.numpy(), sizes), y, words, words) for _ in range(pieces)]
+
+    def _own(self, rows: Sequence[int]) -> list[int]:
+        own = [0] * len(rows)
+        own[communicator.get().get_rank()] = self._rows
+        return own
 
 
 def _words(*shape: int) -> torch.Tensor:
@@ -101,9 +114,13 @@ def step_cost(step: Step, records: Records) -> StepForecast:
         getattr(first, name) + times * (getattr(last, name) - getattr(first, name))
         for name in ("rows", "peak")
     )
+    once, each = round(2 * own / config.parties), carried(openings, config.parties)
+    if config.sample_rate < 1.0:
+        once, each = 0, each + once
     return StepForecast(
         rounds=len(openings),
-        bytes=carried(openings, config.parties) + round(2 * own / config.parties),
+        bytes=each,
+        once=once,
         memory=process_memory(peak),
         trips=sum(2 if words > DIRECT_WORDS else 1 for words in openings),
     )
@@ -122,6 +139,7 @@ def _computed(step: Step, records: Records, rows: int) -> Counts:
         model = [(_words(m, n), _words(m)) for m, n in network.parameter_shapes]
         ring = ForecastRing(config.frac_bits, config.parties)
         host = ForecastHost(ring, (records.features, config.outputs), rows)
+        host.prefetch(0, network.widths[1] if network.is_dense else None)
         step.sampled(host, records)(model * State.models(config), *step.public(1))
     return mode
 

@@ -14,6 +14,7 @@ from crypten_ext.processes.speed import measured_speed
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.exchange import meanwhile, open_sum
 from crypten_ext.ring.factors import Factor, share_rows
+from crypten_ext.ring.standing import Standing
 from crypten_ext.ring.tuples import source
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.layers.passes import Parameters
@@ -118,10 +119,7 @@ class CrypTenHost(Host):
         foreseen = self._left > 0
         travels = foreseen and pieces == 1 and self._outputs is not None
         batch = (self._next or self._ahead(records, rows, rate)) if travels else None
-        dealer.begin_step()
-        if foreseen and isinstance(self.noise, DrawnAhead):
-            meanwhile(self.noise.draw)
-            self._left -= 1
+        self.begin_step()
         if batch is None:
             yield from super().samples(records, rows, rate, pieces)
             return
@@ -131,6 +129,28 @@ class CrypTenHost(Host):
             self._next = None
             batch.x.like().mask(self._outputs, source())
         yield batch
+
+    def begin_step(self) -> None:
+        """A step begins for the dealer; of those that were foreseen the next noise is drawn."""
+        dealer.begin_step()
+        if self._left and isinstance(self.noise, DrawnAhead):
+            meanwhile(self.noise.draw)
+            self._left -= 1
+
+    def standing(self, records: Placed, rows: Sequence[int], pieces: int) -> Sequence[Batch] | None:
+        """Returns all records, of which rows that are multiplied first are masked once, by owners.
+
+        None where they are not multiplied first.
+        """
+        if self._outputs is None:
+            return None
+        batches = []
+        for sizes, (own,) in self.drawn(records, rows, 1.0, pieces):
+            x = Standing(own.x, sizes)
+            x.mask(self._outputs, source())
+            shares = share_rows(sizes, [own.y, own.squared_norms, own.padding])
+            batches.append(Batch(x, *shares))
+        return batches
 
     def _ahead(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
         """Returns a sample whose rows begin to travel."""

@@ -86,12 +86,14 @@ class StepForecast(NamedTuple):
         memory: bound of the bytes that a party's process takes beside records and model, about;
             None likewise.
         trips: messages one after the other between parties; a round of many words takes two.
+        once: bytes as `bytes` of a batch that is made once for all steps, beside them.
     """
 
     rounds: int
     bytes: int | None = None
     memory: int | None = None
     trips: int = 0
+    once: int = 0
 
 
 class Speed(NamedTuple):
@@ -221,6 +223,13 @@ class Host(Protocol):
             rate: Poisson sampling rate q.
             pieces: in which it comes, at least 1, each with its part of every owner's rows.
         """
+        for sizes, own in self.drawn(records, rows, rate, pieces):
+            yield self.batch_of(sizes, own)
+
+    def drawn(
+        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
+    ) -> Iterator[tuple[list[int], list[Batch]]]:
+        """Yields each piece's rows of every party, and of each of `ranks` its own; as `samples`."""
         drawn = [
             draw_rows(own, party=rank, sample_rate=rate, rows=rows[rank], source=self.noise)
             for rank, own in zip(self.ranks, records, strict=True)
@@ -228,7 +237,7 @@ class Host(Protocol):
         for i in range(pieces):
             parts = [part_of(n, i, pieces) for n in rows]
             own = [one.part(parts[rank]) for rank, one in zip(self.ranks, drawn, strict=True)]
-            yield self.batch_of([part.stop - part.start for part in parts], own)
+            yield [part.stop - part.start for part in parts], own
 
     def standing(self, records: Placed, rows: Sequence[int], pieces: int) -> Sequence[Batch] | None:
         """Returns the batch of all steps of a run whose sampling rate is 1: all records, in pieces.

@@ -135,8 +135,8 @@ def train(
         Ruan et al., S&P 2023, Protocol 5.
 
     Deviation:
-        Records are not shared once and for all (line 3): for each step every owner draws its sample
-        in private, and shares that, padded to a public number of rows.
+        Records are shared once and for all (line 3) only with a sampling rate of 1. Else every
+        owner draws its sample of each step in private, and shares it in a public number of rows.
     """
     if begun is None:
         model, ledger = start(host, config, own, records)  # 5.2

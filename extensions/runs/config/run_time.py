@@ -131,7 +131,8 @@ def forecast_run(
     before = speed.overhead / 2
     if config.whiten and not whitened:
         before += _whitening(config, records, held_out, speed)
-    rounds, size = steps * step.rounds, steps * (step.bytes or 0)
+    before += step.once * speed.byte
+    rounds, size = steps * step.rounds, steps * (step.bytes or 0) + step.once
     if speed.counted:
         more, words = _beside_steps(config, features, parameters)
         rounds, size = rounds + more, size + opened_bytes(words, parties)

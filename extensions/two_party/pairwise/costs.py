@@ -58,6 +58,8 @@ def cost_of(kind: str, parameters: Sequence[Any], parties: int) -> Cost:
     kinds: dict[str, Callable[..., Cost]] = {
         "additive": plan.additive,
         "layer": plan.layer,
+        "standing rows": lambda *_: Cost(),
+        "standing product": plan.standing_product,
         "square": lambda size: plan.squares(prod(size)),
         "binary": lambda left, right: plan.ands(prod(np.broadcast_shapes(left, right)), 1),
         "wraps": plan.wraps,
@@ -193,9 +195,14 @@ class _Plan:
         if len(rows) == 1:
             (total,) = rows
             return self.matmul(total, inputs, outputs) | self.matmul(outputs, total, inputs)
-        forth = matrices.crossing_cost([(own, inputs) for own in rows], outputs)
-        back = matrices.crossing_cost([(inputs, own) for own in rows], outputs)
-        return Cost(0, forth + back, 2)
+        each = (self.standing_product(0, rows, inputs, outputs, is_left) for is_left in (1, 0))
+        return _beside(each)
+
+    def standing_product(
+        self, _: int, rows: Sequence[int], inputs: int, outputs: int, is_left: int
+    ) -> Cost:
+        shapes = [(own, inputs) if is_left else (inputs, own) for own in rows]
+        return Cost(0, matrices.crossing_cost(shapes, outputs), 2)
 
 
 def _after(costs: Iterable[Cost]) -> Cost:

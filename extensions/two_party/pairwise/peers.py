@@ -70,12 +70,14 @@ class Pair:
 class Peers:
     """A party's end of all its pairs, which are `others` by rank.
 
-    `owner` is of its lattice key, `own` the stream that only this party has.
+    `owner` is of its lattice key, `own` the stream that only this party has. `standing` has rows of
+    this party, by number, that it multiplies by others' masks again and again.
     """
 
     def __init__(self, rank: int, parties: int, others: dict[int, Pair], owner: KeyOwner) -> None:
         self.rank, self.parties, self.others, self.owner = rank, parties, others, owner
         self.own = Stream()
+        self.standing: dict[int, Integers] = {}
 
     @property
     def is_first(self) -> bool:

@@ -103,6 +103,22 @@ def _layer(peers: Peers, rows: Sequence[int], inputs: int, outputs: int) -> Maki
     return [x, w, d, xw, dx], (None, None, None, "sum", "sum")
 
 
+def _standing_rows(peers: Peers, number: int, rows: Sequence[int], inputs: int) -> Making[Tuple]:
+    """Makes a mask of each party's rows, which `_standing_product` takes by its number."""
+    x = peers.standing[number] = peers.draw((rows[peers.rank], inputs))
+    yield from ()
+    return [x], (None,)
+
+
+def _standing_product(
+    peers: Peers, number: int, rows: Sequence[int], inputs: int, outputs: int, is_left: int
+) -> Making[Tuple]:
+    x, shape = peers.standing[number], (inputs, outputs) if is_left else (outputs, sum(rows))
+    mask, by = peers.draw(shape), _of_owners if is_left else _by_owners
+    operands = (x, mask) if is_left else (mask, x)
+    return [mask, (yield from by(peers, rows, *operands))], (None, "sum")
+
+
 def _of_owners(peers: Peers, rows: Sequence[int], x: Integers, w: Integers) -> Making[Integers]:
     """Returns shares of x w, for rows x that their owners know."""
     shapes = [(own, w.shape[0]) for own in rows]
@@ -192,6 +208,8 @@ def _bits(peers: Peers, size: Shape) -> Making[Tuple]:
 KINDS: dict[str, Callable[..., Making[Tuple]]] = {
     "additive": _additive,
     "layer": _layer,
+    "standing rows": _standing_rows,
+    "standing product": _standing_product,
     "square": _square,
     "binary": _binary,
     "wraps": _wraps,

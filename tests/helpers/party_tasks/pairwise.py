@@ -8,6 +8,7 @@ from unittest.mock import patch
 import torch
 
 from crypten_ext import dealer, pairwise
+from crypten_ext.dealer.recipes import STANDING
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise import maker, preparing, rounds
 from crypten_ext.processes.worker import Context
@@ -16,7 +17,12 @@ from extensions.errors import PeaError
 from extensions.two_party.pairwise.rounds import Round
 from tests.helpers.party_tasks.dealer import compute, use
 
-REQUESTS = [Request.of("square", (5,)), Request.of("bits", (70,)), Request.of("square", (3,))] * 2
+ROWS = [2, 1, 0]
+REQUESTS = [
+    *(Request.of("square", (5,)), Request.of(STANDING, 1, ROWS, 4), Request.of("bits", (70,))),
+    *(Request.of("standing product", 1, ROWS, 4, 5, is_left) for is_left in (1, 0)),
+    Request.of("square", (3,)),
+]
 
 
 def planned(context: Context) -> list[list[int]]:
@@ -62,15 +68,23 @@ def used(
     side.disconnect()
     try:
         side.use_material(path, settings or {})
-        return [_is_right(request) for request in REQUESTS]
+        standing = torch.zeros((sum(ROWS), 4), dtype=torch.int64)
+        return [_is_right(request, standing, context.rank) for request in REQUESTS]
     except PeaError as error:
         return str(error)
     finally:
         side.disconnect()
 
 
-def _is_right(request: Request) -> bool:
-    masks, follow = maker.current().deal(request)
+def _is_right(request: Request, standing: torch.Tensor, rank: int) -> bool:
+    masks, *others = maker.current().deal(request)
+    if request.kind == STANDING:
+        standing[sum(ROWS[:rank]) : sum(ROWS[: rank + 1])] = masks
+        return not others
+    (follow,) = others
+    if request.kind == "standing product":
+        x, mask, found = open_sum([standing, masks, follow])
+        return torch.equal(found, x @ mask if request.parameters[-1] else mask @ x)
     if request.kind == "bits":
         return torch.equal(open_xor([masks])[0], open_sum([follow])[0])
     opened, square = open_sum([masks, follow])

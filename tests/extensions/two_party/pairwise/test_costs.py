@@ -23,6 +23,9 @@ ASKED = [
     ("additive", ["conv_transpose1d", (2, 3, 5), (3, 4, 3), (), (("stride", 2),)]),
     ("layer", [[20], 30, 10]),
     ("layer", [[6, 0, 3], 30, 10]),
+    ("standing rows", [1, [6, 0, 3], 30]),
+    ("standing product", [1, [6, 0, 3], 30, 10, 1]),
+    ("standing product", [1, [6, 0, 3], 30, 10, 0]),
     ("square", [(70,)]),
     ("binary", [(3, 1), (4,)]),
     ("wraps", [(5,)]),
@@ -50,16 +53,16 @@ def test_formulas(three, kind, parameters):
     views, rounds = Views(3), []
 
     def counted(peers):
-        making = made(peers, kind, parameters)
-        step, number = next(making), 0
+        peers.standing[1] = peers.draw(([6, 0, 3][peers.rank], 30))
+        making, number, came = made(peers, kind, parameters), 0, None
         while True:
-            number += 1
             try:
-                came = yield step
                 step = making.send(came)
             except StopIteration:
                 rounds.append(number)
                 return
+            number += 1
+            came = yield step
 
     three.run(counted, views)
     found = cost_of(kind, parameters, 3)

@@ -95,6 +95,19 @@ def test_layers(parties, owned):
     np.testing.assert_array_equal(dx, d @ x)
 
 
+def test_standing_rows_take_part_in_any_number_of_products(parties):
+    rows = [4, 0, 3, 2][: parties.number]
+    x = np.concatenate(*opened(parties, "standing rows", [7, rows, 5]))
+    assert x.shape == (sum(rows), 5)
+    for outputs in (2, 3):
+        found = opened(parties, "standing product", [7, rows, 5, outputs, 1])
+        w, xw = (combined(part, "sum") for part in found)
+        np.testing.assert_array_equal(xw, x @ w)
+        found = opened(parties, "standing product", [7, rows, 5, outputs, 0])
+        d, dx = (combined(part, "sum") for part in found)
+        np.testing.assert_array_equal(dx, d @ x)
+
+
 def test_tuples_of_a_host(parties):
     x, square = (combined(part, "sum") for part in opened(parties, "square", [(2, 3)]))
     np.testing.assert_array_equal(square, x * x)
