@@ -64,7 +64,7 @@ class Standing(Factor):
 
     def __init__(self, own: Integers, sizes: Sequence[int], *, by_columns: bool = False) -> None:
         self._sizes, self._turned = list(sizes), by_columns
-        self._own = torch.tensor(own.T if by_columns else own)
+        self._mine = torch.tensor(own.T if by_columns else own)
         rank = communicator.get().get_rank()
         start = sum(self._sizes[:rank])
         self._at = slice(start, start + self._sizes[rank])
@@ -77,23 +77,23 @@ class Standing(Factor):
     def like(self) -> "Standing":
         """Returns one of these shapes that holds anything, and was sent if this one was."""
         found = copy(self)
-        found._own = torch.empty_like(self._own)
+        found._mine = torch.empty_like(self._mine)
         found._source = found._way = None
         found._sent = None if self._sent is None else torch.empty_like(self._sent)
         return found
 
     @property
-    def share(self) -> torch.Tensor:
+    def share(self) -> torch.Tensor:  # type: ignore[override]
         """This party's share of x, uniform to all others; another one each time."""
-        size = torch.Size((sum(self._sizes), self._own.shape[1]))
+        size = torch.Size((sum(self._sizes), self._mine.shape[1]))
         share: torch.Tensor = ArithmeticSharedTensor.PRZS(size).share
-        share[self._at] += self._own
+        share[self._at] += self._mine
         return share.T if self._turned else share
 
     @property
     def shape(self) -> torch.Size:
         """(rows, columns)."""
-        size = sum(self._sizes), self._own.shape[1]
+        size = sum(self._sizes), self._mine.shape[1]
         return torch.Size(size[::-1] if self._turned else size)
 
     @property
@@ -105,9 +105,9 @@ class Standing(Factor):
         """Draws A, unless it is drawn; `outputs` does not matter."""
         if self._source is None and isinstance(source, StandingSource):
             self._source = source
-            self._number, mask = source.stand(self._sizes, self._own)
+            self._number, mask = source.stand(self._sizes, self._mine)
             if mask is not None and self._sent is None:
-                self._way = OwnersRows(self._sizes, self._own - mask)
+                self._way = OwnersRows(self._sizes, self._mine - mask)
 
     def times(self, w: torch.Tensor, source: object) -> Product | None:
         """Returns the product x w."""
@@ -130,7 +130,7 @@ class Standing(Factor):
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             result = known.value()
-            result[self._at] += matmul(self._own, opened[0])
+            result[self._at] += matmul(self._mine, opened[0])
             return result
 
         return Product([w - b], finish)
@@ -141,13 +141,13 @@ class Standing(Factor):
         known = self._known(product, lambda sent: matmul(c, sent))
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
-            return known.value() + matmul(opened[0][:, self._at], self._own)
+            return known.value() + matmul(opened[0][:, self._at], self._mine)
 
         return Product([d - c], finish)
 
     def _dealt(self, outputs: int, *, is_left: bool) -> list[torch.Tensor]:
         assert self._source is not None
-        inputs = self._own.shape[1]
+        inputs = self._mine.shape[1]
         return self._source.deal_standing(
             self._number, self._sizes, inputs, outputs, is_left=is_left
         )

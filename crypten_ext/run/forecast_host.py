@@ -64,6 +64,9 @@ class ForecastHost(CrypTenHost):
             features = Factor(x, self._own(rows), _words(self._rows, self._widths[0]))
             yield Batch(features, y, _words(self._rows), _words(self._rows))
 
+    def begin_step(self) -> None:
+        """Does nothing: no step is made."""
+
     def standing(self, records: Placed, rows: Sequence[int], pieces: int) -> Sequence[Batch] | None:
         """Returns such a batch for all steps."""
         if self._outputs is None:

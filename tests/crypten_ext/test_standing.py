@@ -68,7 +68,7 @@ def test_all_that_is_sent_and_opened_is_uniform_over_a_mask_that_serves_again(
 
 LINEAR = {"noise_multiplier": 4.0, "delta": 1e-6, "lr": 10.0, "max_grad_norm": 0.25}
 LINEAR |= {"classes": 10, "momentum": 0.5, "average": 0.4, "bias_scale": 0.0, "steps": 3}
-BARRIER = 3_000
+BARRIER = 5_000
 """Bytes of what is waited for between two steps, and of headers of each of their rounds."""
 
 
@@ -78,7 +78,7 @@ def check_steps(found, records, features):
     assert plan["once"] == rows
     for own in found:
         for rounds, carried, _ in own["each"]:
-            assert rounds == plan["rounds"] + 1
+            assert rounds == plan["rounds"] + 2
             assert carried == pytest.approx(plan["bytes"], rel=0.01, abs=BARRIER)
         rounds, carried, _ = own["first"]
         assert carried == pytest.approx(plan["bytes"] + rows, rel=0.01, abs=2 * BARRIER)
@@ -96,7 +96,7 @@ def test_rows_in_pieces_are_sent_once_too(dealer_pool):
     (plan,) = [own["planned"] for own in found if own["planned"]]
     for own in found:
         first, (rounds, carried, _), *_ = own["first"], *own["each"]
-        assert rounds == plan["rounds"] + 1
+        assert rounds == plan["rounds"] + 2
         assert carried == pytest.approx(plan["bytes"], rel=0.01, abs=BARRIER)
         assert first[1] - carried == pytest.approx(16 * 2 * 400 * 64, rel=0.02)
 

@@ -8,7 +8,7 @@ import numpy as np
 from extensions.ring.fixed_point import Integers
 from extensions.ring.tuples import Sharing
 from extensions.two_party.pairwise.peers import Peers, meet
-from extensions.two_party.pairwise.rounds import Making
+from extensions.two_party.pairwise.rounds import Making, Round
 
 Alter = Callable[[int, int, int, bytes], bytes]
 """What arrives of a message: the round, its sender, its receiver and what was sent."""
@@ -32,8 +32,14 @@ def lockstep(
     makings: Sequence[Making[Any]], alter: Alter | None = None, views: Views | None = None
 ) -> list[Any]:
     """Returns what each party's making returns; every message must have the size that is due."""
-    rounds = [next(making) for making in makings]
+    rounds: list[Round | None] = []
     results: list[Any] = [None] * len(makings)
+    for rank, making in enumerate(makings):
+        try:
+            rounds.append(next(making))
+        except StopIteration as stop:
+            rounds.append(None)
+            results[rank] = stop.value
     number = 0
     while any(one is not None for one in rounds):
         assert all(one is not None for one in rounds), "parties take different numbers of rounds"

@@ -19,9 +19,12 @@ from tests.helpers.party_tasks.dealer import compute, use
 
 ROWS = [2, 1, 0]
 REQUESTS = [
-    *(Request.of("square", (5,)), Request.of(STANDING, 1, ROWS, 4), Request.of("bits", (70,))),
-    *(Request.of("standing product", 1, ROWS, 4, 5, is_left) for is_left in (1, 0)),
+    Request.of("square", (5,)),
+    Request.of(STANDING, 1, ROWS, 4),
+    Request.of("bits", (70,)),
+    Request.of("standing product", 1, ROWS, 4, 5, True),
     Request.of("square", (3,)),
+    Request.of("standing product", 1, ROWS, 4, 5, False),
 ]
 
 
