@@ -13,11 +13,13 @@ from extensions.cli.options import Ending, Rerun, check_options
 from extensions.data.datasets import classes_in, in_memory, is_table, read_party_file
 from extensions.data.origin import FeatureExtraction, Origin, own_records
 from extensions.errors import ArgumentError
+from extensions.layers.spec import ADDITIVE
 from extensions.options import Options
 from extensions.options.leaves import Typed, shows
 from extensions.public import Public
 from extensions.runs.budget.run_ledgers import ledgers_of, spent_in
 from extensions.runs.config import TrainConfig
+from extensions.runs.config.additive import COARSE, bins_told
 from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of, found_of
 from extensions.runs.config.train import Failure
 from extensions.runs.hosts import Backend, Progress, find_for, remote_owners, warm_up
@@ -137,6 +139,7 @@ def _trained(
     """
     config = resolve(lambda usual: engine.noise_failure(usual, public[0].features))
     console.notices(config, engine.notices(config))
+    console.expected(_model_of(config, sum(part.records for part in public)))
     console.expected(expected_precision(config, sum(part.held_out for part in public)))
     for difference in differences(typed.report.get("manifest"), config):
         console.notice(difference)
@@ -144,6 +147,21 @@ def _trained(
     with console.resume_hint(options.kept, at_players=far), console.progress(config) as show:
         done = train(config, ForecastDisplay(config, show, console.expected))
     return {**done, **options_of(typed)}
+
+
+def _model_of(config: TrainConfig, records: int) -> str | None:
+    """Returns what is said of a table's model, before anything is spent; None for nothing."""
+    if config.model not in (ADDITIVE, TrainConfig.model):
+        return None
+    if (bins := bins_told(config, records)) is None:
+        return None
+    counts = f"noise leaves {bins:.3g} bins a column"
+    if config.model == ADDITIVE:
+        doubt = "; a linear model (--model logistic) learns more of so few" if bins < COARSE else ""
+        return f"an additive model, {config.cells} cells: {counts}{doubt}."
+    if config.hidden and bins >= COARSE:
+        return f"a linear model. With --open each-step, an additive model: {counts}."
+    return f"a linear model: {counts}." if "model" in config.chosen else None
 
 
 def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Path | None) -> None:
@@ -196,6 +214,7 @@ def party(
             own = read_party_file(records)
         check_classes(config, [own])
         console.notices(config, engine.notices(config))
+        console.expected(_model_of(assumed, config.parties * own.drawn), "as many as here: ")
         console.expected(
             expected_precision(config, len(own.test_x) * config.parties), "as many as here: "
         )

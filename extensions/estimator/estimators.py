@@ -152,7 +152,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             "epsilon": self.epsilon,
             "delta": self.delta,
             "backend": self.backend,
-            "model": "logistic" if self.model == "auto" else self.model,
+            "model": self.model,
             "open": "each-step" if self.mode == "open" else "never",
             "evaluate": "none" if self.mode == "open" else "opened",
             "parties": parties,

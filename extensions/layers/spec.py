@@ -21,6 +21,8 @@ MOST_FEATURES, MOST_OUTPUTS = 1 << 24, 1 << 16
 Start = str
 """Zero, random, or ``file:DIGEST`` (`extensions.layers.models.start_file`)."""
 STARTS = ("zero", "random")
+ADDITIVE = "additive"
+"""A generalised additive model, which is linear in the cells of a table's columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,8 @@ class ModelSpec:
     """Layer widths from input to output; ReLU between linear layers, a loss behind.
 
     `kind` names an architecture between input and output, or is a list of layers of one's own
-    (`extensions.layers.models.custom`); it is empty for linear layers.
+    (`extensions.layers.models.custom`), or "additive", whose input are the columns' cells; it is
+    empty for linear layers.
     """
 
     widths: tuple[int, ...]
@@ -46,7 +49,8 @@ class ModelSpec:
     def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":
         """Returns the model that a text names.
 
-        It is ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or ``layers:LIST``.
+        It is ``logistic``, ``additive``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or
+        ``layers:LIST``.
         """
         if text == "logistic":
             return cls(widths=(features, classes), loss=loss)
@@ -56,12 +60,12 @@ class ModelSpec:
             return cls(widths=widths, loss=loss)
         if text.startswith(PREFIX):
             checked(text)
-        elif text not in ARCHITECTURES:
+        elif text not in (ADDITIVE, *ARCHITECTURES):
             raise ArgumentError(
                 "model",
                 text,
-                "'logistic' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn', or 'module:function'"
-                " of your own",
+                "'logistic', 'additive' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn', or "
+                "'module:function' of your own",
                 code="choice",
             )
         return cls(widths=(features, classes), loss=loss, kind=text)
@@ -69,7 +73,7 @@ class ModelSpec:
     @property
     def network(self) -> Network:
         """The layers as every host computes them."""
-        if self.kind:
+        if self.is_built:
             features, outputs = self.widths[0], self.widths[-1]
             if self.kind.startswith(PREFIX):
                 stages = stages_of(self.kind, features, outputs)
@@ -88,7 +92,12 @@ class ModelSpec:
     @property
     def takes_images(self) -> bool:
         """Whether records are images."""
-        return bool(self.kind) and (not self.kind.startswith(PREFIX) or takes_images(self.kind))
+        return self.is_built and (not self.kind.startswith(PREFIX) or takes_images(self.kind))
+
+    @property
+    def is_built(self) -> bool:
+        """Whether it is an architecture, or a list of layers."""
+        return self.kind not in ("", ADDITIVE)
 
     @property
     def parameters(self) -> int:
@@ -98,7 +107,7 @@ class ModelSpec:
     @property
     def is_deep(self) -> bool:
         """Whether there is more than a linear layer: such a model does not start from zero."""
-        return bool(self.kind) or len(self.widths) > 2
+        return self.is_built or len(self.widths) > 2
 
     def initial_parameters(self, start: Start | None = None) -> list[tuple[Reals, Reals]]:
         """Returns a public start of training: "zero", "random", uniform He weights, or a file's.

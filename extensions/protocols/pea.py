@@ -4,8 +4,10 @@ Numbers at the right margin are lines of the paper's protocols: 5.2 is line 2 of
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.layers.linear_layers import parameter_norm
@@ -103,10 +105,12 @@ class Algorithm:
     Attributes:
         step: which it makes; None if it makes none.
         descend: returns the model that it ends with; takes the account, and is followed.
+        terms: what is public of an additive model beside its weights, by name, once it is there.
     """
 
     step: Step | None
     descend: Callable[[Host, Records, State, Ledger, RunCallbacks], Parameters]
+    terms: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 def train(

@@ -34,6 +34,7 @@ from extensions.rules import (
     one_of,
 )
 
+Cells = Literal["fine", "coarse", "equal"]
 Opening = Literal["never", "each-step"]
 Method = Literal["pea", "statistics"]
 RateSchedule = Literal["constant", "linear", "cosine"]
@@ -94,6 +95,7 @@ class Model:
         whiten: multiply features by the inverse square root of a noisy sum of x x^T over all
             training features, which is opened.
         whiten_ridge: number added to the sum's eigenvalues; by default it follows from the noise.
+        cells: in which an additive model's records are counted.
     """
 
     model: Annotated[str, Option(parse=named)] = "logistic"
@@ -107,6 +109,7 @@ class Model:
     frac_bits: Annotated[int, Whole(MIN_FRAC_BITS, MAX_FRAC_BITS)] = 20
     whiten: bool = False
     whiten_ridge: Annotated[float | None, POSITIVE] = None
+    cells: Cells = "fine"
 
     @property
     def outputs(self) -> int:
@@ -220,6 +223,8 @@ class Privacy(Noise):
         whiten_share: share of the budget, 1 / sigma^2, for whitening (default 0.15).
         noise_multiplier_whiten: sigma of whitening's sum over what a record adds to it; with
             noise_multiplier.
+        noise_multiplier_counts: sigma of an additive model's counts over what a record adds to
+            them; None until `resolved`.
     """
 
     parties: Annotated[int, PARTIES] = 3
@@ -233,6 +238,7 @@ class Privacy(Noise):
         float | None, Between(0.0, 1.0, above=True, below=True, hint=f"{SHARE} is usual.")
     ] = None
     noise_multiplier_whiten: Annotated[float | None, NOT_NEGATIVE] = None
+    noise_multiplier_counts: Annotated[float | None, NOT_NEGATIVE] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 from extensions.data.datasets import Labels, Split
 from extensions.errors import ArgumentError
 from extensions.layers.tally import check_number
-from extensions.privacy.sampling import OwnRecords, check_labels, check_records
+from extensions.privacy.sampling import OwnRecords, check_labels, check_records, encode_targets
 from extensions.privacy.units import by_unit
 from extensions.protocols import pea
 from extensions.protocols.host import Arrays, Host
@@ -55,6 +55,9 @@ def encoded(part: Split, config: TrainConfig) -> tuple[OwnRecords, OwnRecords]:
     """Returns one owner's records to train on, and those held out, checked and encoded."""
     if config.whiten:
         check_size(len(part.train_x), part.train_x.shape[1])
+    if config.grid is not None:
+        placed = in_cells(part.train_x, part.train_y, config)
+        return _by_unit(placed, part, config), in_cells(part.test_x, part.test_y, config)
     records = checked_records(part.train_x, part.train_y, config)
     if config.one_output:
         records = replace(records, labels=records.labels[:, 1:])
@@ -83,6 +86,17 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
         frac_bits=config.frac_bits,
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
+    )
+
+
+def in_cells(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records as cells of an additive model's columns; there may be none."""
+    assert config.grid is not None
+    check_number(len(x), config.parties)
+    return OwnRecords(
+        features=config.grid.place(x),
+        labels=encode_targets(y, len(x), frac_bits=config.frac_bits, classes=config.classes),
+        frac_bits=config.frac_bits,
     )
 
 

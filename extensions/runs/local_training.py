@@ -13,6 +13,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.initialization import MAX_NORM
+from extensions.protocols.noisy_sums.additive.training import account_for_counts
 from extensions.protocols.noisy_sums.whitening import account_for_whitening
 from extensions.protocols.optimizer import State
 from extensions.protocols.records import Records
@@ -120,6 +121,7 @@ def descend(
 def account_for_start(ledger: Ledger, config: TrainConfig) -> None:
     """Records what everything before the joint steps costs each record, beside these."""
     account_for_whitening(ledger, config)
+    account_for_counts(ledger, config)
     if config.strategy is not None:
         account_for_local_training(ledger, config)
 

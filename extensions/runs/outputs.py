@@ -7,6 +7,7 @@ from typing import Any
 
 from extensions.layers.measures import accuracy_of, half_width, quality
 from extensions.layers.passes import Parameters, forward
+from extensions.layers.spec import ADDITIVE
 from extensions.layers.tally import (
     cells,
     compared,
@@ -20,6 +21,7 @@ from extensions.layers.tally import (
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Batch, Host, SumOf, in_blocks, named, pairs
 from extensions.protocols.noise import add_gaussian_noise, noise_without
+from extensions.protocols.noisy_sums.additive.training import TITLE as COUNTS
 from extensions.protocols.noisy_sums.counts import charge_counts, count_wrong
 from extensions.protocols.noisy_sums.noisy_sum import noisy_words
 from extensions.protocols.noisy_sums.whitening import TITLE as WHITENING
@@ -61,6 +63,7 @@ def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
     titles = {
         WHITENING: config.whiten,
         STATISTICS: config.method == "statistics",
+        COUNTS: config.model == ADDITIVE and config.cells != "equal",
         ITERATES: config.open == "each-step",
         MODEL: config.evaluate == "opened",
         counts: counted and config.evaluate in ("mpc", "opened"),
@@ -199,7 +202,11 @@ class Outputs:
 
     def _counts(self, ring: Ring, model: Parameters, x: Share, targets: Share) -> Share:
         """What is counted of rows, (counts,), with the ring's fractional bits."""
-        logits = forward(ring, self._network, model, x).logits
+        if self._config.model == ADDITIVE:
+            ((weight, bias),) = model
+            logits = weight.T[x].sum(axis=1) + bias
+        else:
+            logits = forward(ring, self._network, model, x).logits
         if self._config.judged == "all":
             return tally(ring, self._config.loss, logits, targets)
         return count_wrong(ring, logits, targets)

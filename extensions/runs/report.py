@@ -8,10 +8,12 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.layers.measures import KEYS
+from extensions.layers.spec import ADDITIVE
 from extensions.privacy.accounting import NEIGHBOURS, Ledger, Neighbours
 from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
 from extensions.protocols.noise import noise_without
+from extensions.protocols.noisy_sums.additive.training import COUNTS
 from extensions.protocols.noisy_sums.whitening import WHITENING, Whitening
 from extensions.protocols.settings import TRAINING
 from extensions.runs.config import TrainConfig
@@ -99,7 +101,8 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     for names, (owners, dealer) in missing.items():
         try:
             left = ledger.with_noise(TRAINING, _left(config, owners + dealer, config.dealer_noise))
-            left = left.with_noise(WHITENING, _left(config, owners))
+            for name in (WHITENING, COUNTS):
+                left = left.with_noise(name, _left(config, owners))
             epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
         except ArgumentError:
             epsilon = math.inf
@@ -152,6 +155,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "colluders": config.colluders if config.private else None,
         "dealer_noise": config.dealer_noise if config.private else None,
         "noise_multiplier_whiten": config.noise_multiplier_whiten,
+        **_of_counts(config),
         "whiten_ridge": None if outcome.whitening is None else outcome.whitening.ridge,
         "sample_rate": config.sample_rate,
         "chosen": {name: getattr(config, name) for name in config.chosen} or None,
@@ -162,6 +166,13 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "insecure_seed": config.insecure_seed,
         "manifest": dict(outcome.manifest),
     }
+
+
+def _of_counts(config: TrainConfig) -> dict[str, Any]:
+    """What reports of additive models have, and no others."""
+    if config.model != ADDITIVE:
+        return {}
+    return {"cells": config.cells, "noise_multiplier_counts": config.noise_multiplier_counts}
 
 
 def whose(config: TrainConfig) -> str | None:

@@ -146,7 +146,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
     manifest = manifest_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    agree_on_algorithm(host, config, own, manifest)
+    agree_on_algorithm(host, config, own, manifest, config.grid)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
@@ -186,7 +186,7 @@ def _run(
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    records, algorithm = agree_on_algorithm(host, config, own, callbacks.manifest)
+    records, algorithm = agree_on_algorithm(host, config, own, callbacks.manifest, config.grid)
     begun = callbacks.resume()
     callbacks.forecast(records, sum(map(len, own.held_out)), algorithm.step)
     own, records, whitening = whitened(host, config, own, records, callbacks)
@@ -224,7 +224,8 @@ def _run(
     if save is not None and not parameters:
         save(shares_of(host, model, name, header, callbacks, whitening))
     chosen = {OWES: np.array(True)} if header.chosen_by_counts else {}
-    found = {**parameters, **whitening_arrays(whitening), **chosen} if parameters else {}
+    beside = {**whitening_arrays(whitening), **algorithm.terms, **chosen}
+    found = {**parameters, **beside} if parameters else {}
     callbacks.complete(report, found)
     if not parameters:
         return {**report, "parameters": None, "header": None, "whitening": None}
@@ -233,6 +234,7 @@ def _run(
         "parameters": pairs([*parameters.values()]),
         "header": header.to_json(),
         "whitening": None if whitening is None else whitening.parts,
+        **({"terms": algorithm.terms} if algorithm.terms else {}),
     }
 
 

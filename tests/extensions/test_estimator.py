@@ -96,7 +96,8 @@ def test_a_person_with_arrays_gets_what_the_command_gives(tmp_path, cancer):
 
 def test_defaults_are_the_rules_of_the_command(cancer):
     x, y, ranges = cancer
-    found = PrivateClassifier(schema=ranges).fit(x, y, groups=np.arange(len(x)) % 3)
+    linear = PrivateClassifier(schema=ranges, model="logistic")
+    found = linear.fit(x, y, groups=np.arange(len(x)) % 3)
     config = TrainConfig(**json.loads(json.dumps(found.model_.header.run)), facts={})
     assert found.report_["epsilon"] == found.epsilon_ <= 2
     assert config.delta == 1 / (10 * len(x))

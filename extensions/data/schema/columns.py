@@ -125,6 +125,14 @@ class Number(Column):
                 code="range",
             )
 
+    def at(self, places: Reals) -> Reals:
+        """Returns the values at parts of the range, 0..1, on the column's scale."""
+        low, high = bent(self.scale, np.array([self.low, self.high]))
+        placed: Reals = low + (high - low) * places
+        if self.scale == "log":
+            placed = np.exp(placed)
+        return np.sign(placed) * np.expm1(np.abs(placed)) if self.scale == "log1p" else placed
+
     def _encode(self, cells: Cells, absent: Any, mark: Mark) -> tuple[Reals, Any, str]:
         values = np.where(absent, self.low, numbers_in(self.name, cells, mark, but=absent))
         beyond = (values < self.low) | (values > self.high)

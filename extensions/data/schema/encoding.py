@@ -17,13 +17,14 @@ from extensions.data.schema.cells import (
     label_of,
     names_in,
 )
-from extensions.data.schema.columns import numbers_in, reject, reject_missing
+from extensions.data.schema.columns import Number, numbers_in, reject, reject_missing
 from extensions.data.schema.schema import Schema, Unit
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Reals
 
 EVEN = 0.25
 """What is added, as one more value of each column, before rows are scaled to norm 1."""
+_PLACE_BITS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,38 @@ def encode_unlabelled(schema: Schema, table: Table) -> Encoded:
         raise ArgumentError("records", 0, "at least one record", code="data")
     squares = (z * z).sum(axis=1, keepdims=True)
     return Encoded(x=z / np.sqrt(squares + len(schema.columns) * EVEN**2), clipped=clipped)
+
+
+def places_in(schema: Schema, x: Reals) -> list[Reals]:
+    """Returns what `encode_table` encoded, of each column, (records,): its inverse.
+
+    Of a number its place in the range, 0..1, on the column's scale; of a category its number in the
+    schema's order, an "other" one last; NaN where it is missing, or a clipped category.
+
+    Args:
+        x: features of records, (records, features), in double precision.
+    """
+    if x.shape[1] != len(schema.features):
+        allowed = f"of {len(schema.features)} features, as the schema's columns have"
+        raise ArgumentError("records", f"{x.shape[1]} features a record", allowed, code="shape")
+    rest = np.maximum(1.0 - (x * x).sum(axis=1, keepdims=True), 2.0**-20)
+    z = x * np.sqrt(len(schema.columns) * EVEN**2 / rest)
+    found, first = [], 0
+    for column in schema.columns:
+        own = z[:, first : first + len(column.outputs)]
+        first += len(column.outputs)
+        values = own[:, :-1] if column.missing == "indicator" else own
+        if isinstance(column, Number):
+            # Places on a grid, as rounding must not move those that lie where cells meet.
+            places = np.round((values[:, 0] + 1.0) * 2.0 ** (_PLACE_BITS - 1)) * 2.0**-_PLACE_BITS
+            absent = np.zeros(len(x), dtype=bool)
+        else:
+            places = values.argmax(axis=1).astype(np.float64)
+            absent = values.max(axis=1) < 0.25
+        if column.missing == "indicator":
+            absent = absent | (own[:, -1] > 0.5)
+        found.append(np.where(absent, np.nan, places))
+    return found
 
 
 def first_of_each(units: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:

@@ -1,9 +1,13 @@
 """From the settings of a run to its algorithm."""
 
 from functools import partial
+from typing import Any
 
+from extensions.layers.spec import ADDITIVE
 from extensions.protocols.agreement import NOTHING, Statement
 from extensions.protocols.host import Host
+from extensions.protocols.noisy_sums.additive.grid import CellGrid
+from extensions.protocols.noisy_sums.additive.training import fit_additive
 from extensions.protocols.noisy_sums.open_steps import descend_openly
 from extensions.protocols.noisy_sums.statistics import check_statistics, fit
 from extensions.protocols.pea import Algorithm, LocalData, descend
@@ -13,20 +17,29 @@ from extensions.protocols.step import Step
 
 
 def agree_on_algorithm(
-    host: Host, config: Training, own: LocalData, statement: Statement = NOTHING
+    host: Host,
+    config: Training,
+    own: LocalData,
+    statement: Statement = NOTHING,
+    grid: CellGrid | None = None,
 ) -> tuple[Records, Algorithm]:
     """Returns the records, once all parties have such that fit, and how the run learns of them.
 
-    It takes one round. Where records, settings or steps do not fit, it fails in every party.
+    An additive model needs the grid of its columns. It takes one round. Where records, settings or
+    steps do not fit, it fails in every party.
     """
     records = Records.agreed(host.exchange, own.train, statement, own.problem)
-    return records, algorithm_of(config, records)
+    return records, algorithm_of(config, records, grid)
 
 
-def algorithm_of(config: Training, records: Records) -> Algorithm:
+def algorithm_of(config: Training, records: Records, grid: CellGrid | None = None) -> Algorithm:
     """Returns how a run gets from its start to the trained model, its bounds proven."""
     if config.method == "statistics":
         check_statistics(config, records)
         return Algorithm(None, partial(fit, config))
+    if config.model == ADDITIVE:
+        assert grid is not None
+        terms: dict[str, Any] = {}
+        return Algorithm(None, partial(fit_additive, config, grid, terms), terms)
     step = Step.of(config, records)
     return Algorithm(step, partial(descend if config.hidden else descend_openly, step))

@@ -8,7 +8,7 @@ from extensions.errors import ArgumentError
 from extensions.layers.losses import SQUARED
 from extensions.layers.models.start_file import CHOSEN_BY_COUNTS, is_chosen_by_counts, is_file
 from extensions.layers.softmax import SOFTMAX_CLASSES
-from extensions.layers.spec import STARTS
+from extensions.layers.spec import ADDITIVE, STARTS
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, most_norm
 from extensions.protocols.initialization import AVERAGING, STRATEGIES
 from extensions.protocols.settings import MAX_PARTIES
@@ -147,6 +147,7 @@ DEALT_NOISE = When(lambda c: c.dealer_noise, "with {dealer_noise}")
 NO_DEALER = When(lambda c: c.provider != "dealer", "without {provider=dealer}")
 SEEDED = When(lambda c: c.insecure_seed is not None, "with {insecure_seed}")
 NUMBER = When(lambda c: c.classes == 1, "where a number is learnt")
+NOT_NUMBER = When(lambda c: c.classes > 1)
 OF_SCHEMA = When(lambda c: "schema target" in c.facts)
 CLASSES = When(lambda c: c.loss not in SQUARED and not OF_SCHEMA.holds(c))
 SOFTMAX = When(lambda c: c.loss == "softmax", "with {loss=softmax}")
@@ -167,6 +168,7 @@ BY_COUNTS = tuple(
 COUNTED_START = When(lambda c: is_chosen_by_counts(c.init))
 NOISY = When(lambda c: c.evaluate == "noisy", "with {evaluate=noisy}")
 STATISTICS = When(lambda c: c.method == "statistics", "with {method=statistics}")
+TERMS = When(lambda c: c.model == ADDITIVE, "with {model=additive}")
 EACH_STEP = When(lambda c: c.method == "pea" and c.open == "each-step", "with {open=each-step}")
 USUAL = When(
     lambda c: not (follows_noise(c) and c.hidden), "except in hidden training of a linear model"
@@ -198,6 +200,11 @@ _OF_STEPS = (
     *("lr_schedule", "momentum", "average", "bias_scale"),
 )
 """What no use is made of where sums are opened once."""
+_OF_LINEAR = (
+    *(name for name in _OF_STEPS if name != "class_weights"),
+    *("max_feature_norm", "max_grad_norm"),
+)
+"""What an additive model has no use for."""
 _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 RULES: tuple[Cross, ...] = (
@@ -247,6 +254,11 @@ RULES: tuple[Cross, ...] = (
     Cross(STATISTICS, "model", one_of(("logistic",)), "It finds a linear model."),
     Cross(STATISTICS, "loss", one_of(("least-squares",)), "Give {loss=least-squares}."),
     *(Cross(STATISTICS, name, "out") for name in _OF_STEPS),
+    Cross(TERMS, "open", one_of(("each-step",)), "Its sums are opened. Hidden training is linear."),
+    Cross(TERMS, "features", one_of(("raw",)), "It learns from the columns of a table."),
+    *(Cross(TERMS, name, "out") for name in _OF_LINEAR),
+    Cross(TERMS & NUMBER & OF_SCHEMA, "loss", one_of(("squared",))),
+    Cross(TERMS & NOT_NUMBER & OF_SCHEMA, "loss", one_of(("sigmoid", "softmax"))),
     Cross(EACH_STEP & LOCAL, "init", "out", "It starts from a public model."),
     *(Cross(way, *rest) for way in (EACH_STEP, STATISTICS) for rest in _OPENED),
     Cross(
@@ -280,6 +292,8 @@ RULES: tuple[Cross, ...] = (
 LEARNT: tuple[Cross, ...] = (
     Cross(NOT_TWO, "one_output", "out"),
     Cross(*(STATISTICS, "steps, sample_rate", one_of(((1, 1.0),))), "All records are summed once."),
+    Cross(TERMS, "sample_rate", one_of((1.0,)), "All records take part in each step."),
+    Cross(TERMS, "lr", Between(0.0, 1.0, above=True)),
 )
 """Rules of a run whose classes and steps are known."""
 

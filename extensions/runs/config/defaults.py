@@ -14,11 +14,15 @@ import math
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from extensions.data.schema import Schema
+from extensions.errors import ArgumentError
 from extensions.layers.losses import SQUARED
 from extensions.layers.models.start_file import CHOSEN_BY_COUNTS, is_file
+from extensions.layers.spec import ADDITIVE
 from extensions.privacy.calibration import calibrate_noise
 from extensions.protocols.noise import noise_without
 from extensions.protocols.optimizer.plans import response
+from extensions.runs.config.additive import additive_settings
 from extensions.runs.config.run_config import RunConfig
 
 TWO_CLASSES, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6
@@ -51,6 +55,7 @@ class Defaults(NamedTuple):
     frac_bits: int = RunConfig.frac_bits
 
 
+MODEL = "model"
 CHOSEN = (*Defaults._fields, "features")
 """Settings that are chosen where nobody gives them."""
 
@@ -75,6 +80,9 @@ def defaults_of(config: RunConfig, records: int) -> Defaults:
     """
     if config.method == "statistics":
         return ONCE
+    if config.model == ADDITIVE:
+        plan = additive_settings(config, records)
+        return ONCE._replace(steps=plan.steps, lr=plan.eta)
     if config.model != "logistic" or config.optimizer != "sgd":
         return HIDDEN
     if config.loss in SQUARED:
@@ -109,9 +117,13 @@ def with_defaults(config: AnyRunConfig, records: int) -> AnyRunConfig:
         config: of the run.
         records: number of all parties' training records, or persons; public.
     """
+    if MODEL in config.chosen and (additive := _additive(config, records)) is not None:
+        return additive
     found = defaults_of(config, records)._asdict()
     found["lr"] = found["lr"] or config.lr
     chosen = {name: found[name] for name in config.chosen if name in found}
+    if config.model == ADDITIVE:
+        chosen["cells"] = additive_settings(config, records).cells
     if "frac_bits" in chosen and follows_noise(config):
         batch = chosen.get("sample_rate", config.sample_rate) * max(records, 1)
         chosen["frac_bits"] = min(RunConfig.frac_bits, (ROOM - math.ceil(math.log2(batch))) // 2)
@@ -119,6 +131,21 @@ def with_defaults(config: AnyRunConfig, records: int) -> AnyRunConfig:
         rate = chosen.get("sample_rate", config.sample_rate)
         chosen["steps"] = max(1, round(config.epochs / rate))
     return replace(config, **chosen, chosen=(), epochs=None)
+
+
+def _additive(config: AnyRunConfig, records: int) -> AnyRunConfig | None:
+    """Returns the settings of an additive model, if it is taken where nobody names a model.
+
+    It is of tables with a schema and enough records, unless something is given of a linear one.
+    """
+    if Schema.of_facts(config.facts) is None or not config.private or "lr" not in config.chosen:
+        return None
+    try:
+        chosen = tuple(name for name in config.chosen if name != MODEL)
+        found = with_defaults(replace(config, model=ADDITIVE, chosen=chosen), records)
+    except ArgumentError:
+        return None
+    return found if found.cells != "equal" else None
 
 
 def rate_of(config: RunConfig, records: int) -> float:

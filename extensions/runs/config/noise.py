@@ -4,16 +4,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from extensions.errors import ArgumentError
+from extensions.layers.spec import ADDITIVE
 from extensions.layers.tally import opened_bits, sensitivity
 from extensions.protocols.dpsgd_plan import check_multiplier
 from extensions.protocols.noise import least_sigma, most_sigma, party_variance
 from extensions.protocols.noisy_sums import second_moment, statistics
+from extensions.protocols.noisy_sums.additive import basis, training
 from extensions.runs.config.run_config import RunConfig
 
 _EPSILONS = {
     "noise_multiplier": "epsilon",
     "noise_multiplier_init": "epsilon_init",
     "noise_multiplier_whiten": "epsilon",
+    "noise_multiplier_counts": "epsilon",
 }
 """Of what each noise follows, if it is not given."""
 
@@ -39,6 +42,13 @@ def check_noise(config: RunConfig) -> None:
     if config.method == "statistics":
         unit = statistics.sensitivity(config.classes, people)
         _check_opened(config, "noise_multiplier", statistics.sigmas(unit, config.classes), grid)
+        return
+    if config.model == ADDITIVE:
+        columns = len(config.grid.columns) if config.grid is not None else 1
+        reach = [people * bound for bound in basis.bounds(columns)]
+        _check_opened(config, "noise_multiplier", reach, basis.OPENED_BITS)
+        counted = [training.counts_sensitivity(columns, config)]
+        _check_opened(config, "noise_multiplier_counts", counted, training.COUNT_BITS)
         return
     drawn = config.parties + config.dealer_noise
     joint = drawn * party_variance(drawn, config)

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from extensions.data.schema import Schema
+from extensions.layers.spec import ADDITIVE, ModelSpec
 from extensions.options import Option
+from extensions.protocols.noisy_sums.additive.grid import CellGrid
 from extensions.protocols.settings import Training
 from extensions.rules import POSITIVE, Between, Whole
 from extensions.runs.providers import Provider
@@ -68,6 +71,18 @@ class RunConfig(Training):
         float | None, Between(0.0, 1e6, above=True, below=True, words="positive, below 1e6")
     ] = None
     chosen: tuple[str, ...] = ()
+
+    @property
+    def grid(self) -> CellGrid | None:
+        """Cells of an additive model's columns; None of other models, or without a schema."""
+        if self.model != ADDITIVE or (schema := Schema.of_facts(self.facts)) is None:
+            return None
+        return CellGrid(schema, self.cells)
+
+    def spec(self, features: int = 1, *, whole: bool = False) -> ModelSpec:
+        """Returns the model as in `extensions.protocols.settings.Model.spec`."""
+        grid = self.grid
+        return super().spec(features if grid is None else grid.size, whole=whole)
 
     @property
     def judged(self) -> Metrics:

@@ -8,6 +8,7 @@ import numpy as np
 
 from extensions.layers.tally import compared
 from extensions.protocols.host import Speed, StepForecast
+from extensions.protocols.noisy_sums.additive.training import most_opened
 from extensions.protocols.records import Records, blocks_for
 from extensions.runs.config.train import TrainConfig
 
@@ -158,6 +159,8 @@ def openly(config: TrainConfig, features: int) -> StepForecast:
         features: of a record.
     """
     words = config.spec(features).parameters
+    if config.grid is not None:
+        words = most_opened(config.grid, config.classes)
     if config.method == "statistics":
         words = features * (features + 1) // 2 + features * config.classes
     return StepForecast(1, opened_bytes(words, config.parties), None, 1 + (words > MANY))
@@ -181,6 +184,8 @@ def _beside_steps(config: TrainConfig, features: int, parameters: int) -> tuple[
         rounds, words = rounds + 1, words + features * (features + 1) // 2
     if config.open == "each-step":
         rounds, words = rounds + 1, words + parameters
+    if config.grid is not None and config.cells != "equal":
+        rounds, words = rounds + 1, words + config.grid.size
     return rounds, words
 
 

@@ -1,14 +1,19 @@
 """The settings of a run as somebody gives them: those that need not be given follow from others."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
+from extensions.layers.models.custom import named
+from extensions.options import Option
 from extensions.runs.config.cross_rules import NOTHING_PRIVATE, check_rules
 from extensions.runs.config.defaults import Defaults
 from extensions.runs.config.run_config import Kind, RunConfig
 from extensions.runs.config.train import TrainConfig
+
+AUTO = "auto"
+"""The model that is chosen by what records are and how many."""
 
 DERIVED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data"),
@@ -16,14 +21,24 @@ DERIVED = (
     *("momentum", "average", "bias_scale", "whiten", "one_output"),
     *("whiten_share", "whiten_ridge", "noise_multiplier_whiten"),
     *("data_kind", "cheap", "chosen", "frac_bits", "rows_per_unit", "class_weights"),
-    *("noise_multiplier_init", "overflow_probability", "settled"),
+    *("noise_multiplier_init", "noise_multiplier_counts", "cells"),
+    *("overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but of `Schedule`, or follow from others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(RunConfig):
-    """Settings of a run as options give them, each in its range; `config_of` checks them all."""
+    """Settings of a run as options give them, each in its range; `config_of` checks them all.
+
+    Attributes:
+        model: kind of model: logistic, additive (a curve for each column of a table, if each step
+            is opened), mlp:H with H hidden units (or mlp:H1,H2), for images lenet or cnn, or
+            module:function of your own, which lists the layers; auto: additive where that is
+            possible and noise leaves two bins a column, else logistic.
+    """
+
+    model: Annotated[str, Option(parse=named)] = AUTO
 
     def __post_init__(self) -> None:
         """They are checked once, with those that are no options."""
@@ -113,8 +128,13 @@ def config_of(
     """
     check_rules(run, NOTHING_PRIVATE)
     features = extraction.features or run.features
+    if run.model == AUTO:
+        settings = {**settings, "model": RunConfig.model}
     known = {"features": features, "max_feature_norm": extraction.max_feature_norm, **settings}
-    config = TrainConfig(**vars(run) | known | schedule.settings())
+    chosen = schedule.settings()
+    if run.model == AUTO and run.open == "each-step":
+        chosen["chosen"] = (*chosen["chosen"], "model")
+    config = TrainConfig(**vars(run) | known | chosen)
     if run.method == "statistics":
         _check_once(schedule)
     return config
@@ -122,7 +142,9 @@ def config_of(
 
 def found_of(config: TrainConfig, schedule: Schedule, **settings: Any) -> TrainConfig:
     """Returns settings with those that a command finds out; they are checked when resolved."""
-    return config.derived(**settings | schedule.settings())
+    given = schedule.settings()
+    model = [name for name in config.chosen if name == "model"]
+    return config.derived(**settings | given | {"chosen": (*given["chosen"], *model)})
 
 
 def _check_once(schedule: Schedule) -> None:

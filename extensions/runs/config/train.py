@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
+from extensions.layers.spec import ADDITIVE
 from extensions.privacy.accounting import check_target
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.protocols.settings import SHARE
+from extensions.runs.config.additive import SHARES, noise_of_counts
 from extensions.runs.config.cross_rules import LEARNT, check_rules
 from extensions.runs.config.defaults import follows_noise, rate_of, with_defaults
 from extensions.runs.config.noise import check_noise
@@ -60,32 +63,7 @@ class TrainConfig(RunConfig):
         if not self.private or self.settled:
             return self
         assert self.delta is not None
-        joint = Phase(
-            steps=self.steps,
-            sample_rate=self.sample_rate,
-            noise_multiplier=self.noise,
-            epsilon=self.epsilon,
-            overflow_probability=noise_failure,
-        )
-        local = Phase(
-            steps=self.local_steps,
-            sample_rate=self.sample_rate,
-            noise_multiplier=self.noise_multiplier_init or 0.0,
-            epsilon=self.epsilon_init,
-        )
-        whitening = Phase(
-            steps=1,
-            sample_rate=1.0,
-            noise_multiplier=self.noise_multiplier_whiten or 0.0,
-            epsilon=self.epsilon,
-            share=self.whiten_share or SHARE,
-            padded=False,
-        )
-        phases = {
-            **({} if self.strategy is None else {"init": local}),
-            **({"whiten": whitening} if self.whiten else {}),
-            "joint": joint,
-        }
+        phases = self._phases(noise_failure)
         target = Target(delta=self.delta, neighbours=self.neighbours, calibration=self.calibration)
         found, overflow = plan(tuple(phases.values()), target)
         noises = dict(zip(phases, found, strict=True))
@@ -93,11 +71,36 @@ class TrainConfig(RunConfig):
             noise_multiplier=noises["joint"],
             noise_multiplier_init=noises.get("init"),
             noise_multiplier_whiten=noises.get("whiten"),
+            noise_multiplier_counts=noises.get("counts"),
             overflow_probability=overflow,
             settled=True,
         )
         check_noise(config)
         return config
+
+    def _phases(self, noise_failure: float) -> dict[str, Phase]:
+        """Returns what is spent of the budget, in order."""
+        once = partial(Phase, steps=1, sample_rate=1.0, epsilon=self.epsilon, padded=False)
+        of_steps = partial(Phase, sample_rate=self.sample_rate)
+        phases = {}
+        if self.strategy is not None:
+            noise = self.noise_multiplier_init or 0.0
+            phases["init"] = of_steps(
+                steps=self.local_steps, noise_multiplier=noise, epsilon=self.epsilon_init
+            )
+        if self.whiten:
+            noise = self.noise_multiplier_whiten or 0.0
+            phases["whiten"] = once(noise_multiplier=noise, share=self.whiten_share or SHARE)
+        if self.model == ADDITIVE and (share := SHARES[self.cells]):
+            phases["counts"] = once(noise_multiplier=noise_of_counts(self), share=share)
+        phases["joint"] = of_steps(
+            steps=self.steps,
+            noise_multiplier=self.noise,
+            epsilon=self.epsilon,
+            overflow_probability=noise_failure,
+            padded=self.model != ADDITIVE,
+        )
+        return phases
 
     def resolving(self, records: int) -> Callable[[Failure], "TrainConfig"]:
         """Returns what finds the noise, once settings are checked with those that nobody gave.
@@ -114,7 +117,7 @@ class TrainConfig(RunConfig):
             config = usual.resolved(failure(usual))
             if not self.chosen and self.epochs is None:
                 return config
-            by_noise = "lr" in self.chosen and follows_noise(self)
+            by_noise = "lr" in self.chosen and follows_noise(usual)
             lr = rate_of(config, records) if by_noise else config.lr
             return config.derived(lr=lr, chosen=self.chosen, epochs=self.epochs, settled=True)
 

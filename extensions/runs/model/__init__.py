@@ -22,6 +22,7 @@ from extensions.runs.model.shares import (
     read_shares,
     write_shares,
 )
+from extensions.runs.model.terms import Term, contributions, terms_of
 
 __all__ = [
     "FEATURE",
@@ -31,9 +32,11 @@ __all__ = [
     "OpenedModel",
     "ShareStore",
     "SharedModel",
+    "Term",
     "check_free",
     "check_there",
     "check_width",
+    "contributions",
     "header_array",
     "header_of",
     "logits_of",
@@ -44,6 +47,7 @@ __all__ = [
     "read_own",
     "read_shares",
     "scores_of",
+    "terms_of",
     "whitening_arrays",
     "whitening_of",
     "write_opened",

@@ -1,7 +1,7 @@
 """Models on disk: NumPy reads them, without pickles; the array ``header`` is one text of JSON."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from extensions.errors import ArgumentError
 from extensions.layers.chain import Network
 from extensions.npz import read_npz
 from extensions.protocols.host import named, pairs
+from extensions.protocols.noisy_sums.additive.training import TERMS, are_terms
 from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.header import Header
@@ -30,11 +31,16 @@ SHARED = "save"
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedModel:
-    """A model in the clear, with weight (outputs, inputs) and bias (outputs,) of each layer."""
+    """A model in the clear, with weight (outputs, inputs) and bias (outputs,) of each layer.
+
+    Attributes:
+        terms: what an additive model has beside weights, by name (`extensions.runs.model.terms`).
+    """
 
     header: Header
     parameters: Sequence[tuple[Reals, Reals]]
     whitening: Whitening | None = None
+    terms: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 def header_array(header: Header) -> npt.NDArray[np.str_]:
@@ -50,10 +56,10 @@ def whitening_arrays(whitening: Whitening | None) -> dict[str, npt.NDArray[Any]]
 def write_opened(path: Path, model: OpenedModel) -> Path:
     """Writes a model, readable by its owner only: ``weight_i``, ``bias_i`` and ``header``.
 
-    Where features are whitened, also `WHITENING`.
+    Where features are whitened, also `WHITENING`; of an additive model, what is known of its terms.
     """
     parts = [part for pair in model.parameters for part in pair]
-    facts = {HEADER: header_array(model.header), **whitening_arrays(model.whitening)}
+    facts = {HEADER: header_array(model.header), **whitening_arrays(model.whitening), **model.terms}
     return write_private(path, **facts, **named(parts))
 
 
@@ -66,7 +72,12 @@ def read_opened(path: Path) -> OpenedModel:
         raise file.unusable("a model in the clear", advice)
     header = file.header()
     parts = pairs(file.reals(header.spec.network))
-    return OpenedModel(header=header, parameters=parts, whitening=file.whitening(header))
+    return OpenedModel(
+        header=header,
+        parameters=parts,
+        whitening=file.whitening(header),
+        terms=file.terms(header),
+    )
 
 
 def check_there(argument: str, path: Path) -> None:
@@ -77,13 +88,14 @@ def check_there(argument: str, path: Path) -> None:
 
 def opened_of(report: dict[str, Any]) -> OpenedModel | None:
     """Takes the opened model out of a run's report; None if it has none."""
-    parameters, header, parts = (
-        report.pop(name, None) for name in ("parameters", "header", "whitening")
+    parameters, header, parts, terms = (
+        report.pop(name, None) for name in ("parameters", "header", "whitening", "terms")
     )
     if parameters is None:
         return None
     known = Header.of_json(header)
-    return OpenedModel(header=known, parameters=parameters, whitening=whitening_of(known, parts))
+    whitening = whitening_of(known, parts)
+    return OpenedModel(header=known, parameters=parameters, whitening=whitening, terms=terms or {})
 
 
 class ModelFile:
@@ -129,6 +141,15 @@ class ModelFile:
         if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
             raise self.unusable("a file of finite real numbers")
         return parts
+
+    def terms(self, header: Header) -> dict[str, npt.NDArray[Any]]:
+        """Returns what is known of an additive model's terms; nothing of other models."""
+        if header.grid is None:
+            return {}
+        found = {name: self.arrays[name] for name in TERMS if name in self.arrays}
+        if not are_terms(found, header.grid, header.spec.widths[-1]):
+            raise self.unusable("an undamaged file of an additive model")
+        return found
 
     def whitening(self, header: Header) -> Whitening | None:
         """Returns the whitening; None where features are taken as they are."""

@@ -13,7 +13,8 @@ from extensions.layers.activations import relu
 from extensions.layers.models.architectures import ARCHITECTURES
 from extensions.layers.models.custom import PREFIX, checked
 from extensions.layers.models.start_file import OWES, is_chosen_by_counts, model_is_chosen_by_counts
-from extensions.layers.spec import ModelSpec
+from extensions.layers.spec import ADDITIVE, ModelSpec
+from extensions.protocols.noisy_sums.additive.grid import CellGrid
 from extensions.protocols.noisy_sums.whitening import Whitening
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.rules import POSITIVE
@@ -83,6 +84,16 @@ class Header:
     def schema(self) -> Schema | None:
         """The schema of the tables that it takes, or None."""
         return Schema.of_facts(self.facts)
+
+    @property
+    def grid(self) -> CellGrid | None:
+        """Cells of an additive model's columns; None of other models."""
+        return self.config.grid
+
+    @property
+    def inputs(self) -> int:
+        """Number of features of a record that it takes."""
+        return self.spec.widths[0] if self.spec.kind != ADDITIVE else len(self.columns)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -163,7 +174,7 @@ class Header:
             kind = network.get("architecture", "")
             if kind.startswith(PREFIX):
                 checked(kind)
-            elif kind and kind not in ARCHITECTURES:
+            elif kind and kind not in (ADDITIVE, *ARCHITECTURES):
                 raise ValueError(f"architecture {kind!r}")
             widths = tuple(map(int, network["widths"]))
             spec = ModelSpec(widths=widths, loss=network["loss"], kind=kind)
@@ -185,6 +196,8 @@ class Header:
             )
             if len(header.classes) != spec.widths[-1]:
                 raise ValueError("not one name for each class")
+            if kind == ADDITIVE and (header.grid is None or header.grid.size != spec.widths[0]):
+                raise ValueError("not one weight for each cell")
             return header
         except _NO_HEADER as error:
             raise _unreadable(error) from error

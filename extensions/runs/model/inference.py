@@ -11,6 +11,7 @@ from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.layers.losses import Loss, middle
 from extensions.layers.passes import forward
+from extensions.privacy.sampling import row_blocks
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Reals, decode, encode
 from extensions.runs.model.files import OpenedModel
@@ -32,9 +33,15 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
     """
     check_width(model.header, features)
     header = model.header
+    if header.grid is not None:
+        ((weight, bias),) = model.parameters
+        places = header.grid.place(features)
+        return np.concatenate(
+            [weight.T[places[rows]].sum(axis=1) + bias for rows in row_blocks(places.shape)]
+        )
     if model.whitening is not None:
         features = model.whitening.rows(features, header.max_feature_norm)
-    if header.spec.kind:
+    if header.spec.is_built:
         return _by_stages(model, features)
     caps = [function.bound for function in header.spec.network.activations]
     x = features
@@ -63,11 +70,11 @@ def _by_stages(model: OpenedModel, features: Reals) -> Reals:
 
 def check_width(header: Header, features: Reals) -> None:
     """Checks that records have as many features as a model takes."""
-    if features.shape[1] != header.spec.widths[0]:
+    if features.shape[1] != header.inputs:
         raise ArgumentError(
             "records",
             f"{features.shape[1]} features a record",
-            f"of {header.spec.widths[0]} features, as the model takes",
+            f"of {header.inputs} features, as the model takes",
             f"It takes those of {{features={header.features}}}.",
             code="shape",
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
+from extensions.protocols.noisy_sums.additive.training import account_for_counts
 from extensions.protocols.noisy_sums.whitening import account_for_whitening
 from extensions.protocols.settings import TRAINING, account
 from extensions.runs.config import TrainConfig
@@ -127,6 +128,7 @@ def spent_so_far(config: TrainConfig, steps: int) -> str:
     if config.strategy is not None:
         parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
     account_for_whitening(ledger, config)
+    account_for_counts(ledger, config)
     for noise, count in parts:
         ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
     accountant = "rdp" if config.neighbours == "add-remove" else "pld"

@@ -18,6 +18,7 @@ TWO: dict[str, Any] = {"classes": 2, "one_output": True}
 NUMBER: dict[str, Any] = {"classes": 1, "loss": "squared"}
 STATISTICS: dict[str, Any] = {"method": "statistics", "loss": "least-squares"}
 EACH_STEP: dict[str, Any] = {"open": "each-step"}
+TERMS: dict[str, Any] = {"model": "additive", "open": "each-step"}
 IMAGES: dict[str, Any] = {"model": "lenet"}
 FILE = "a" * 64
 
@@ -81,6 +82,19 @@ BREAKS: list[tuple[Any, ...]] = [
     ("momentum", {**STATISTICS, "momentum": 0.5}),
     ("average", {**STATISTICS, "average": 0.5}),
     ("bias_scale", {**STATISTICS, "bias_scale": 0.5}),
+    ("open", {"model": "additive"}, "choice"),
+    ("features", {**TERMS, "features": "hog"}, "choice"),
+    ("init", {**TERMS, "init": "random"}),
+    ("whiten", {**TERMS, **WHITE}),
+    ("one_output", {**TERMS, **TWO}),
+    ("lr_schedule", {**TERMS, "lr_schedule": "linear"}),
+    ("momentum", {**TERMS, "momentum": 0.5}),
+    ("average", {**TERMS, "average": 0.5}),
+    ("bias_scale", {**TERMS, "bias_scale": 0.5}),
+    ("max_feature_norm", {**TERMS, "max_feature_norm": 0.5}),
+    ("max_grad_norm", {**TERMS, "max_grad_norm": 0.5}),
+    ("loss", {**TERMS, **NUMBER, "loss": "least-squares", "facts": {"schema target": 1}}, "choice"),
+    ("loss", {**TERMS, "loss": "hard-sigmoid", "facts": {"schema target": 1}}, "choice"),
     ("init", {**EACH_STEP, **LOCAL}),
     *opened(EACH_STEP),
     *opened(STATISTICS),
