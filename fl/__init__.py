@@ -6,11 +6,11 @@
     history = run.fit(rounds=100, test_set=test)
 
 `FederatedAveraging` runs rounds. `partition` deals records out, `partition_by` by their users;
-`models` has those of the papers, `tokens` makes integers of texts. Its ``train=`` is what a client
-does, a function of model, records and `ClientRound`, which may return a `ClientResult`;
-`algorithms` has FedProx, SCAFFOLD and FedNova. Its ``server_optimizer=`` (`FedAvgM`, `FedAdam`,
-`FedYogi`, `FedAdagrad`) is what the server makes of the mean.
-``fit(callbacks=[CSVWriter(file), TensorBoardWriter(folder)])`` tells of every round,
+`datasets` reads frames, loaders and LEAF's files, `tokens` makes integers of texts; `models` has
+those of the papers. Its ``train=`` is what a client does, a function of model, records and
+`ClientRound`, which may return a `ClientResult`; `algorithms` has FedProx, SCAFFOLD and FedNova.
+Its ``server_optimizer=`` (`FedAvgM`, `FedAdam`, `FedYogi`, `FedAdagrad`) is what the server makes
+of the mean. ``fit(callbacks=[CSVWriter(file), TensorBoardWriter(folder)])`` tells of every round,
 `MetricsLogger` a tracker such as MLflow; ``history.plot()`` draws them.
 
 A mechanism changes updates on clients and their mean on the server, and keeps the ledger:
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from extensions import __version__ as __version__
     from extensions.errors import UpdateError as UpdateError
     from fl import algorithms as algorithms
+    from fl import datasets as datasets
     from fl.chain import ChainAggregator as ChainAggregator
     from fl.clients import ClientResult as ClientResult
     from fl.clients import ClientRound as ClientRound
@@ -86,7 +87,7 @@ else:
     _MODULES = {
         "extensions": ("__version__",),
         "extensions.errors": ("UpdateError",),
-        "fl": ("algorithms",),
+        "fl": ("algorithms", "datasets"),
         "fl.chain": ("ChainAggregator",),
         "fl.clients": ("ClientResult", "ClientRound"),
         "fl.masked": ("MaskedAggregator", "SparseGraph"),

@@ -128,8 +128,9 @@ def test_aby3_blocks_run(tfe_process):
         *[block for block in blocks(GUIDE, "python") if "calibrate_noise" in block],
         *[block for block in blocks(GUIDE, "python") if "crypten_ext.defaults" in block],
         *[block for block in blocks(GUIDE, "python") if "ClearRing" in block],
+        *[block for block in blocks(GUIDE, "python") if "fl.datasets" in block],
     ],
-    ids=["federated learning", "noise", "CNN", "defaults", "plaintext ring"],
+    ids=["federated learning", "noise", "CNN", "defaults", "plaintext ring", "data sets"],
 )
 def test_python_block_runs(tmp_path, monkeypatch, code):
     monkeypatch.chdir(tmp_path)

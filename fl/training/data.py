@@ -35,15 +35,15 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
         if hidden and _of_items(whole):
             x, y = _usual(whole, name)
         elif isinstance(whole, tuple):
-            x, y = map(_tensor, whole)
+            x, y = map(as_tensor, whole)
         else:
             pairs = [whole[i] for i in range(len(whole))] or [((), ())]
-            x, y = (torch.stack(list(map(_tensor, part))) for part in zip(*pairs, strict=True))
+            x, y = (torch.stack(list(map(as_tensor, part))) for part in zip(*pairs, strict=True))
     except (TypeError, ValueError, RuntimeError) as error:
         rule = "a data set of pairs, or a pair (records, labels), of numbers"
         hint = (
-            "All records have one shape, and so have all labels; fl.tokens makes integers of "
-            f"texts. {error}"
+            "All records have one shape, and so have all labels. fl.datasets.tensors takes frames "
+            f"and loaders, fl.tokens makes integers of texts. {error}"
         )
         raise ArgumentError(name, _kind_of(records), rule, hint, code="type") from error
     rows, labels = (len(part) if part.numel() and part.ndim else 0 for part in (x, y))
@@ -64,7 +64,7 @@ def _is_table(values: Any) -> bool:
     return hasattr(values, "to_numpy")
 
 
-def _tensor(values: Any) -> Tensor:
+def as_tensor(values: Any) -> Tensor:
     """Returns numbers as a tensor, also those that an array holds as objects."""
     if isinstance(values, Tensor):
         if values.layout is not torch.strided:
@@ -111,7 +111,7 @@ def _usual(whole: Any, name: str) -> tuple[Tensor, Tensor]:
 def _read(items: Any, place: int) -> tuple[Tensor, ...] | None:
     try:
         x, y = items[place]
-        return _tensor(x), _tensor(y)
+        return as_tensor(x), as_tensor(y)
     except Exception:  # of whatever kind: it is this record's
         return None
 

@@ -12,8 +12,8 @@ NAMES = """
 AdaptiveClipping CSVWriter CentralDP ChainAggregator ClientResult ClientRound Coalition
 DistributedDP FedAdagrad FedAdam FedAvgM FedYogi FederatedAveraging FixedPoint LocalDP
 MaskedAggregator MetricsLogger PaillierAggregator PlainAggregator RandomSubset RecordDP
-RobustAggregator SignDS SparseGraph TensorBoardWriter UpdateError __version__ algorithms models
-partition partition_by tokens
+RobustAggregator SignDS SparseGraph TensorBoardWriter UpdateError __version__ algorithms
+datasets models partition partition_by tokens
 """
 
 

@@ -1,5 +1,6 @@
 """What a notebook shows of a run, its history, its aggregator and its ledger."""
 
+import runpy
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from extensions.printing import table
 from extensions.privacy.accounting import Ledger
 from fl.protocols import History, RoundReport
 from fl.training.callbacks import MetricsLogger
+from tests.helpers.paths import ROOT
 
 
 def finished(rounds: int) -> fl.FederatedAveraging:
@@ -107,3 +109,19 @@ def test_a_tracker_is_given_the_numbers_of_each_round():
     with pytest.raises(ArgumentError) as error:
         MetricsLogger("mlflow")
     assert (error.value.argument, error.value.code) == ("log", "type")
+
+
+def test_the_sweep_draws_all_aggregators_and_epsilons(tmp_path, capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "fl_sweep.py"))
+    runs = example["sweep"](str(tmp_path / "sweep.png"), rounds=2)
+    assert len(runs) == len(capsys.readouterr().out.splitlines()) == 6
+    assert (tmp_path / "sweep.png").stat().st_size > 10_000
+    for name, history in runs.items():
+        _, _, epsilon = name.rpartition(" ")
+        spent = history[-1].epsilon
+        assert spent == pytest.approx(float(epsilon), rel=0.01) if "inf" not in epsilon else True
+    plain, masked = (
+        sum(each.bytes_total for each in runs[f"{k}, epsilon infinite"])
+        for k in example["AGGREGATORS"]
+    )
+    assert masked > plain
