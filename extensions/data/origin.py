@@ -161,7 +161,8 @@ class FeatureExtraction:
         return replace(self, features=name), note
 
     @property
-    def _extractor(self) -> Extractor:
+    def extractor(self) -> Extractor:
+        """What extracts them."""
         return find(self.features or RAW, self.weights)
 
     @property
@@ -170,7 +171,7 @@ class FeatureExtraction:
 
     def extract(self, parts: Sequence[Split], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records."""
-        extractor = self._extractor
+        extractor = self.extractor
         more: Any = {"bound": self.max_feature_norm, "cache": self._cache}
         return [
             extract(part, extractor, progress=partial(progress, rank), **more)
@@ -179,14 +180,14 @@ class FeatureExtraction:
 
     def rows(self, x: Raw, progress: Callable[[int], None]) -> Reals:
         """Returns the features of records without labels."""
-        extractor = self._extractor
+        extractor = self.extractor
         check_kind(kind_of(x), extractor)
         return rows_of(x, extractor, self.max_feature_norm, self._cache, progress)
 
     @property
     def statement(self) -> dict[str, str]:
         """What fixes the features beside the records, by name (`Extractor.statement`)."""
-        return self._extractor.statement
+        return self.extractor.statement
 
 
 def sizes_of(

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
+from extensions.estimator.encoders import Encoder, extraction_of
 from extensions.estimator.records import Given, Known, array_of, is_frame, known_of, rows_at
 from extensions.estimator.training import party_model, plan_of, trained
 from extensions.ring.fixed_point import Reals
@@ -44,7 +45,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         model: str = "auto",
         schema: Any = None,
         ledger: str | Path | None = None,
-        features: str | None = None,
+        features: Encoder = None,
         federation: str | Path | None = None,
         key: str | Path | None = None,
         target: Sequence[Any] | None = None,
@@ -111,7 +112,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         return write_opened(Path(path), self.model_)
 
     @classmethod
-    def load(cls, path: str | Path, features: str | None = None) -> Self:
+    def load(cls, path: str | Path, features: Encoder = None) -> Self:
         """Returns an estimator with the model of a file, also of `pea train --save`.
 
         Args:
@@ -173,7 +174,11 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             if self.known_.columns:
                 validate_data(self, X, reset=False, skip_check_array=True)
         rows = self.known_.rows(X)
-        extraction = as_in_training(self.model_.header, GivenFeatures(features=self.features))
+        header = self.model_.header
+        if callable(self.features):
+            extraction = extraction_of(self.features)
+        else:
+            extraction = as_in_training(header, GivenFeatures(features=self.features))
         return logits_of(self.model_, extraction.rows(rows, lambda done: None))
 
 
@@ -197,7 +202,8 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
             of like scale: each row is cut to norm 1. "from-data" reads ranges and categories off
             the records, which epsilon does not cover; it warns.
         ledger: file that what is spent is entered in, before it is.
-        features: extractor of images and texts, as of `pea train`.
+        features: extractor of images and texts, as of `pea train`; or a function of a batch that
+            returns an array (batch, features), or a module of PyTorch in evaluation mode.
         federation: file of `pea federation`, to train with parties on other machines.
         key: this party's key, with a federation.
         target: labels in order; by default all distinct ones, which become public.

@@ -9,6 +9,7 @@ from typing import Any
 from extensions.data.datasets import Split, in_memory
 from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
+from extensions.estimator.encoders import Encoder, extraction_of
 from extensions.runs.budget.forecast import foreseen
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.run_time import forecast_run
@@ -24,7 +25,7 @@ _TITLE = "records in memory"
 def trained(
     run: Asked,
     schedule: Schedule,
-    features: str | None,
+    features: Encoder,
     parts: Sequence[Split],
     ledger: str | Path | None,
 ) -> tuple[OpenedModel, dict[str, Any]]:
@@ -48,7 +49,7 @@ def trained(
 def party_model(
     run: Asked,
     schedule: Schedule,
-    features: str | None,
+    features: Encoder,
     own: Split,
     federation: str | Path,
     key: str | Path | None,
@@ -79,7 +80,7 @@ def party_model(
 
 
 def plan_of(
-    run: Asked, schedule: Schedule, features: str | None, parts: Sequence[Split]
+    run: Asked, schedule: Schedule, features: Encoder, parts: Sequence[Split]
 ) -> dict[str, Any]:
     """Returns what a run takes and spends, about, by name."""
     engine, config, extraction = _begun(run, schedule, features, parts)
@@ -102,12 +103,12 @@ def plan_of(
 
 
 def _begun(
-    run: Asked, schedule: Schedule, features: str | None, parts: Sequence[Split]
+    run: Asked, schedule: Schedule, features: Encoder, parts: Sequence[Split]
 ) -> tuple[Backend, TrainConfig, FeatureExtraction]:
     """Returns engine, settings and extraction, with what follows from the records."""
     if run.delta is None and run.epsilon is not None:
         run = replace(run, delta=1 / (10 * sum(part.drawn for part in parts)))
-    extraction = FeatureExtraction(features=features, keep=False)
+    extraction = extraction_of(features)
     config = config_of(run, schedule, extraction, data=_TITLE)
     linear = config.model == TrainConfig.model
     named, _ = extraction.chosen(parts[0].train_x, linear=linear, hidden=config.hidden)

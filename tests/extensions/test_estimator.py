@@ -165,6 +165,26 @@ def test_images_are_learnt_from():
     assert PrivateClassifier(epsilon=8.0).fit(images, y).score(images, y) > 0.9
 
 
+def flattened(images):
+    return images.reshape(len(images), -1) / 255
+
+
+def test_a_function_or_a_module_extracts_features():
+    torch = pytest.importorskip("torch")
+    x, y = load_digits(return_X_y=True)
+    images = x.reshape(-1, 8, 8) * 255 / 16
+    own = PrivateClassifier(features=flattened, settings=SEEDED).fit(images, y)
+    module = torch.nn.Flatten().eval()
+    same = PrivateClassifier(features=module, settings=SEEDED).fit(images, y)
+    assert own.score(images, y) > 0.8
+    np.testing.assert_allclose(own.predict_proba(images), same.predict_proba(images), atol=1e-4)
+    assert own.model_.header.features == "encoder flattened"
+    mixing = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(64))
+    with refused("features", "value", "Sequential"):
+        PrivateClassifier(features=mixing).fit(images, y)
+    PrivateClassifier(features=mixing.eval()).fit(images, y)
+
+
 def test_a_number_is_learnt_in_its_unit():
     draws = np.random.default_rng(0)
     x = draws.uniform(-1, 1, (3000, 2))

@@ -64,8 +64,10 @@ def _write(header: Header, logits: Reals, out: Path | None, ids: _Ids) -> None:
 
 def export(
     model: Model,
-    to: Annotated[str, Option(help="Format: torch, onnx, keras or npz.")],
-    out: Annotated[Path, Option(help="File to write: .pt2, .onnx, .keras or .npz."), Writes()],
+    to: Annotated[str, Option(help="Format: torch, onnx, keras, safetensors or npz.")],
+    out: Annotated[
+        Path, Option(help="File to write: .pt2, .onnx, .keras, .safetensors or .npz."), Writes()
+    ],
 ) -> None:
     """Write an opened model for another framework, with all that is known of it."""
     path = write_as(read_opened(model), to, out)

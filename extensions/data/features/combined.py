@@ -8,7 +8,7 @@ import numpy as np
 from extensions.data.datasets.records import Raw, standard_rows
 from extensions.data.features.extractor import Extractor, Features
 from extensions.data.features.images import resized
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, optional
 
 
 def mirrored(extractor: Extractor) -> Extractor:
@@ -43,8 +43,23 @@ def bicubic(extractor: Extractor) -> Extractor:
     return replace(extractor, function=lambda x: extractor.function(resized(x, *size, cubic=True)))
 
 
+def half(extractor: Extractor) -> Extractor:
+    """Returns an extractor whose network computes with bfloat16, within some 2 % of a row.
+
+    It takes a third of the time on processors that have such numbers.
+    """
+    torch = optional("torch", "torch", "crypten")
+
+    def extract(x: Raw) -> Features:
+        with torch.autocast("cpu", torch.bfloat16):
+            return np.asarray(extractor.function(x), dtype=np.float32)
+
+    return replace(extractor, function=extract)
+
+
 OPTIONS: Mapping[str, Callable[[Extractor], Extractor]] = {
     "bicubic": bicubic,
+    "half": half,
     "mirror": mirrored,
     "sqrt": rooted,
 }

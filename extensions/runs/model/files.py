@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from extensions import durable
 from extensions.data.datasets import write_private
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, optional
 from extensions.layers.chain import Network
 from extensions.npz import read_npz
 from extensions.protocols.host import named, pairs
@@ -22,6 +23,7 @@ from extensions.runs.model.header import Header
 MODEL_FILE = "model.npz"
 """Name of an opened model in a run's folder."""
 _unusable = partial(ArgumentError, code="file")
+SAFETENSORS = ".safetensors"
 HEADER = "header"
 WHITENING = ("whitening_diagonal", "whitening_upper")
 """What was opened of a whitening (`extensions.protocols.noisy_sums.whitening.Whitening.parts`)."""
@@ -57,10 +59,19 @@ def write_opened(path: Path, model: OpenedModel) -> Path:
     """Writes a model, readable by its owner only: ``weight_i``, ``bias_i`` and ``header``.
 
     Where features are whitened, also `WHITENING`; of an additive model, what is known of its terms.
+    A path that ends in .safetensors gets that format, with the header in its metadata; any other is
+    .npz.
     """
     parts = [part for pair in model.parameters for part in pair]
-    facts = {HEADER: header_array(model.header), **whitening_arrays(model.whitening), **model.terms}
-    return write_private(path, **facts, **named(parts))
+    arrays = {**whitening_arrays(model.whitening), **model.terms, **named(parts)}
+    if path.suffix != SAFETENSORS:
+        return write_private(path, **{HEADER: header_array(model.header)}, **arrays)
+    safetensors = optional("safetensors.numpy", "safetensors", "encoders")
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    content = safetensors.save(whole, metadata={HEADER: model.header.to_json()})
+    with durable.write(path) as file:
+        file.write(content)
+    return path
 
 
 def read_opened(path: Path) -> OpenedModel:
@@ -98,6 +109,22 @@ def opened_of(report: dict[str, Any]) -> OpenedModel | None:
     return OpenedModel(header=known, parameters=parameters, whitening=whitening, terms=terms or {})
 
 
+def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns what a file of safetensors holds, and its header as an .npz file has it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    safetensors = optional("safetensors", "safetensors", "encoders")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            header = (file.metadata() or {}).get(HEADER)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return arrays if header is None else {HEADER: np.array(header), **arrays}
+
+
 class ModelFile:
     """A file's arrays by their names, which may be a model's, or a share of one."""
 
@@ -105,9 +132,9 @@ class ModelFile:
         check_there(argument, path)
         self._argument, self._path = argument, path
         try:
-            self.arrays = read_npz(path)
+            self.arrays = _tensors(path) if path.suffix == SAFETENSORS else read_npz(path)
         except ValueError as error:
-            raise self.unusable("an undamaged .npz file", f"{error}.") from error
+            raise self.unusable("an undamaged file", f"{error}.") from error
 
     def unusable(self, rule: str, hint: str = "", *, found: str = "") -> ArgumentError:
         """Returns the error that the file is not what it must be."""

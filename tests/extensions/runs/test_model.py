@@ -269,6 +269,21 @@ def test_npz_is_read_by_numpy_alone(tmp_path):
     np.testing.assert_array_equal(logits_of(back, records()), logits_of(model_of(), records()))
 
 
+def test_safetensors_hold_what_arrays_hold(tmp_path):
+    model = model_of()
+    path = write_opened(tmp_path / "model.safetensors", model)
+    assert path.stat().st_mode & 0o077 == 0
+    again = read_opened(path)
+    assert again.header.to_json() == model.header.to_json()
+    for ours, theirs in zip(again.parameters, model.parameters, strict=True):
+        assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
+    content = path.read_bytes()
+    for cut in (0, 7, 100, len(content) - 1):
+        path.write_bytes(content[:cut])
+        with refused("model", "file", str(path)):
+            read_opened(path)
+
+
 def test_a_format_and_its_suffix_are_checked_first(tmp_path):
     with refused("to", "choice", value="pickle"):
         export(model_of(), "pickle", tmp_path / "model.pkl")
@@ -303,5 +318,6 @@ def test_without_the_framework_the_pip_command_is_told(tmp_path):
         "torch is not installed. Type in your clone of PEA: pip install '.[fl]'",
         "onnx is not installed. Type in your clone of PEA: pip install '.[onnx]'",
         "tf_keras is not installed. Type in your clone of PEA: pip install '.[tfe]'",
+        "safetensors",
         "npz",
     ]

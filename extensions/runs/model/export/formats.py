@@ -6,7 +6,7 @@ from pathlib import Path
 
 from extensions.errors import ArgumentError, MissingExtraError
 from extensions.rules import one_of
-from extensions.runs.model.files import OpenedModel, write_opened
+from extensions.runs.model.files import SAFETENSORS, OpenedModel, write_opened
 
 Write = Callable[[Path, OpenedModel], object]
 
@@ -66,6 +66,9 @@ FORMATS: Mapping[str, Format] = {
         extra="tfe",
         header="header.json in the archive (`zipfile`)",
     ),
+    "safetensors": Format(
+        suffix=SAFETENSORS, writer=lambda: write_opened, header="metadata header"
+    ),
     "npz": Format(suffix=".npz", writer=lambda: write_opened, header="array header"),
 }
 
@@ -74,9 +77,9 @@ def export(model: OpenedModel, to: str, path: Path) -> Path:
     """Writes a model in the format of that name, readable by its owner only."""
     one_of(FORMATS).check("to", to)
     chosen = FORMATS[to]
-    if model.header.spec.kind and to != "npz":
+    if model.header.spec.kind and to not in ("npz", "safetensors"):
         advice = "Its weights are arrays by their names."
-        raise ArgumentError("to", to, f"npz for {model.header.spec.kind}", advice)
+        raise ArgumentError("to", to, f"npz or safetensors for {model.header.spec.kind}", advice)
     if path.suffix != chosen.suffix:
         allowed = f"the path of a file that ends in {chosen.suffix}"
         raise ArgumentError("out", str(path), allowed, code="file")

@@ -6,12 +6,9 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-import numpy as np
-
-from extensions.data.datasets.records import Raw
-from extensions.data.features.extractor import Extractor, Features
-from extensions.data.features.images import resized
-from extensions.errors import ArgumentError, MissingExtraError, PeaError
+from extensions.data.features.extractor import Extractor
+from extensions.data.features.networks.images import check_torchvision, of_images
+from extensions.errors import ArgumentError, optional
 from extensions.rules import one_of
 
 ARCHITECTURE = "resnet18"
@@ -27,41 +24,17 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
     is a classifier of torchvision, such as resnet18 (the default) or vit_b_16; `weights` is the
     file of its state dictionary, or None for those that torchvision downloads.
     """
-    try:
-        import torch
-        from torchvision import models
-    except ImportError:
-        raise MissingExtraError("torchvision", "crypten") from None
-    except (OSError, RuntimeError) as error:
-        raise PeaError(
-            f"torchvision {version('torchvision')} does not load beside torch {version('torch')}: "
-            f"{error}. Install builds of both that belong together."
-        ) from error
+    check_torchvision()
+    models = optional("torchvision.models", "torchvision", "crypten")
+    import torch
+
     name = argument or ARCHITECTURE
     network, identity = _load(models, name, weights)
     head = next(each for each in HEADS if hasattr(network, each))
     setattr(network, head, torch.nn.Identity())
     network.eval()
-    mean, deviation = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, DEVIATION))
-
-    def extract(x: Raw) -> Features:
-        pixels = torch.from_numpy(resized(x, SIDE, SIDE)).permute(0, 3, 1, 2).float() / 255
-        with torch.inference_mode():
-            embedded = network((pixels - mean) / deviation)
-        return np.asarray(embedded.flatten(1).numpy(), dtype=np.float32)
-
-    return Extractor(
-        name=f"backbone:{name}",
-        kinds=("images",),
-        function=extract,
-        identity={
-            "torchvision": version("torchvision"),
-            "pillow": version("pillow"),
-            "weights": identity,
-        },
-        size=(SIDE, SIDE),
-        batch=16,
-    )
+    facts = {"torchvision": version("torchvision"), "weights": identity}
+    return of_images(f"backbone:{name}", network, (SIDE, SIDE), (MEAN, DEVIATION), facts)
 
 
 def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:

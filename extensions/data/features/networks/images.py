@@ -1,0 +1,66 @@
+"""What all networks of images have in common: size, means, batches and precision."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from extensions.data.datasets.records import Raw
+from extensions.data.features.extractor import Extractor, Features
+from extensions.data.features.images import resized
+from extensions.errors import PeaError, optional
+
+BATCH = 16
+
+
+def check_torchvision() -> None:
+    """Checks that torchvision, which networks import where it is installed, loads beside torch.
+
+    Raises:
+        PeaError: it is a build for another torch.
+    """
+    try:
+        import torchvision  # noqa: F401
+    except ImportError:
+        return
+    except (OSError, RuntimeError) as error:
+        raise PeaError(
+            f"torchvision {version('torchvision')} does not load beside torch {version('torch')}: "
+            f"{error}. Install builds of both that belong together."
+        ) from error
+
+
+def of_images(
+    name: str,
+    network: Callable[[Any], Any],
+    size: tuple[int, int],
+    standard: tuple[Sequence[float], Sequence[float]],
+    identity: Mapping[str, str],
+) -> Extractor:
+    """Returns the extractor of what a network in evaluation mode makes of images.
+
+    Args:
+        name: of the extractor.
+        network: from a batch (images, 3, height, width) to an array of rows.
+        size: height and width that images are resized to.
+        standard: mean and deviation of each colour in [0, 1], by which pixels are standardised.
+        identity: what fixes the network.
+    """
+    torch = optional("torch", "torch", "crypten")
+    mean, deviation = (torch.tensor(values).view(3, 1, 1) for values in standard)
+
+    def extract(x: Raw) -> Features:
+        pixels = torch.from_numpy(resized(x, *size)).permute(0, 3, 1, 2).float() / 255
+        with torch.inference_mode():
+            rows = network((pixels - mean) / deviation)
+        return np.asarray(rows.flatten(1).float().numpy(), dtype=np.float32)
+
+    return Extractor(
+        name=name,
+        kinds=("images",),
+        function=extract,
+        identity={"pillow": version("pillow"), **identity},
+        size=size,
+        batch=BATCH,
+    )
