@@ -16,10 +16,11 @@ HOSTS_SIGNATURES = {"tfe_ext/aby3/protocol.py:ABY3._ot"}
 """Methods that override a host's, with its parameters."""
 VOCABULARY = {
     "crypten_ext/nn/optim.py:DPSGD.__init__",
+    "extensions/estimator/estimators.py:_Private.__init__",
     "tfe_ext/keras/optimizers.py:DPSGD.__init__",
     "tfe_ext/keras/sequential.py:Sequential.fit",
 }
-"""Public calls: keyword-only parameters in a host's or Opacus's vocabulary do not count."""
+"""Public calls: keyword-only parameters in the vocabulary of a host, Opacus or scikit-learn do not count."""
 
 NAMED_BY_OTHERS = {
     "benchmarks/instruments/child_process.py",  # a task of another process

@@ -39,6 +39,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         epsilon: float = 2.0,
+        *,
         delta: float | None = None,
         mode: Mode = "open",
         backend: str = "clear",

@@ -16,12 +16,15 @@ from extensions.data.datasets.records import Raw, facts_of, kind_of
 from extensions.data.datasets.tables import class_names
 from extensions.data.schema import Schema, Table, drafted, encode_table, label_of, read_schema
 from extensions.data.schema.encoding import encode_unlabelled
-from extensions.data.schema.schema import Target
 from extensions.errors import ArgumentError, PrivacyWarning
 
 FROM_DATA = "from-data"
 TARGET = "y"
 """Name of the column of labels, where no schema names it."""
+READ_OFF = (
+    "The ranges and categories of the schema are read off the records. The model shows them, and "
+    "epsilon does not cover them."
+)
 Given = Any
 """A frame that narwhals knows (pandas, polars, Arrow), an array, or a list of rows."""
 
@@ -118,30 +121,22 @@ def known_of(
             advice = f"Give public ranges, or {FROM_DATA!r}, which tells of records."
             raise ArgumentError("schema", None, "to learn a number", advice, code="missing")
         return Known(columns, labels, None)
-    names = tuple(map(label_of, labels))
-    if schema != FROM_DATA:
-        if numbers and target is None:
+    read_off = isinstance(schema, str)
+    if numbers and target is None:
+        if not read_off:
             raise ArgumentError("target", None, "with {schema}", code="missing")
-        learnt = {"range": [*map(float, target or ())], "outside": "clip"}
-        said = {"column": TARGET, **(learnt if numbers else {"classes": [*names]})}
-        entries = _entries(columns, schema)
-        public = {"basis": "public", "target": said, "columns": entries}
-        return Known(columns, labels, Schema.of(public))
-    warn(
-        "The ranges and categories of the schema are read off the records. The model shows them, "
-        "and epsilon does not cover them.",
-        PrivacyWarning,
-        stacklevel=4,
-    )
-    pooled = _pooled(xs, columns)
-    if numbers:
         every = np.concatenate([np.asarray(y, dtype=float) for y in ys])
-        low, high = target or (every.min(), every.max())
-        of = Target(column=TARGET, range=(float(low), float(high)), outside="clip")
+        target = (every.min(), every.max())
+    learnt: dict[str, Any] = {"classes": [label_of(each) for each in labels]}
+    if numbers:
+        learnt = {"range": [*map(float, target or ())], "outside": "clip"}
+    if read_off:
+        warn(READ_OFF, PrivacyWarning, stacklevel=4)
+        entries = {each.name: each.entry() for each in drafted(_pooled(xs, columns))[0]}
     else:
-        of = Target(column=TARGET, classes=names)
-    found, _ = drafted(pooled)
-    return Known(columns, labels, Schema(target=of, columns=found, basis="data"))
+        entries = _entries(columns, schema)
+    said = {"target": {"column": TARGET, **learnt}, "columns": entries}
+    return Known(columns, labels, Schema.of({"basis": "data" if read_off else "public", **said}))
 
 
 def is_frame(x: Given) -> bool:

@@ -25,7 +25,7 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
     file of its state dictionary, or None for those that torchvision downloads.
     """
     check_torchvision()
-    models = optional("torchvision.models", "torchvision", "crypten")
+    models = optional("torchvision", "torchvision", "crypten").models
     import torch
 
     name = argument or ARCHITECTURE

@@ -51,9 +51,7 @@ def make(argument: str | None) -> Extractor:
     if tokenizer is None:
         size = (prepared.size["height"], prepared.size["width"])
         standard = (prepared.image_mean, prepared.image_std)
-        return of_images(
-            name, lambda x: _mean(network(pixel_values=x)[0]), size, standard, identity
-        )
+        return of_images(name, partial(_images, network), size, standard, identity)
 
     def extract(x: Raw) -> Features:
         return _texts(network, tokenizer, [*x])
