@@ -20,7 +20,7 @@ VOCABULARY = {
     "tfe_ext/keras/optimizers.py:DPSGD.__init__",
     "tfe_ext/keras/sequential.py:Sequential.fit",
 }
-"""Public calls: keyword-only parameters in the vocabulary of a host, Opacus or scikit-learn do not count."""
+"""Public calls, whose keyword-only parameters are those of a host, Opacus or scikit-learn."""
 
 NAMED_BY_OTHERS = {
     "benchmarks/instruments/child_process.py",  # a task of another process

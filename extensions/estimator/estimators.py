@@ -129,7 +129,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             raise ArgumentError("model", str(path), f"one of {cls.__name__}", code="file")
         numbers = all(name.isdecimal() for name in header.classes)
         labels = tuple(int(name) if numbers else name for name in header.classes)
-        loaded._take(found, Known(header.columns, labels, header.schema))
+        schema = header.schema
+        columns = header.columns if schema is None else tuple(each.name for each in schema.columns)
+        loaded._take(found, Known(columns, labels, schema))
         loaded.epsilon_ = header.privacy["epsilon"]
         return loaded
 
@@ -197,7 +199,7 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
         mode: "open" opens the noisy model after each step; "hidden" opens it at the end only, which
             costs more and gives the same epsilon.
         backend: "clear" (plaintext, in this process), "crypten" or "tfe" (processes).
-        model: "auto", "logistic", "mlp:64" or what else `pea train` takes.
+        model: "auto", "logistic", "additive", "mlp:64" or what else `pea train` takes.
         schema: what the columns hold, which must be public: a `Schema`, the path of its file, or
             for each column a range (low, high) or a list of categories. None takes numbers
             of like scale: each row is cut to norm 1. "from-data" reads ranges and categories off

@@ -149,6 +149,23 @@ def test_a_schema_of_ranges_categories_and_tables():
     assert whole.classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_a_table_gets_curves_where_each_step_is_opened(tmp_path, suffix):
+    draws = np.random.default_rng(0)
+    job = draws.choice(["nurse", "cook", "pilot"], 6000)
+    frame = pd.DataFrame({"age": draws.uniform(18, 80, 6000), "job": job})
+    y = (np.sin(frame["age"] / 8) + 0.5 * (job == "cook") > 0).astype(int)
+    schema = {"age": (18, 80), "job": ["nurse", "cook", "pilot"]}
+    opened, hidden = (
+        PrivateClassifier(schema=schema, mode=mode).fit(frame, y) for mode in ("open", "hidden")
+    )
+    assert opened.model_.header.run["model"] == "additive"
+    assert hidden.model_.header.run["model"] == "logistic"
+    assert opened.score(frame, y) > hidden.score(frame, y) + 0.05
+    again = PrivateClassifier.load(opened.save(tmp_path / f"model.{suffix}"))
+    assert (again.predict_proba(frame) == opened.predict_proba(frame)).all()
+
+
 def test_what_is_read_off_the_records_is_told_and_stated(cancer):
     x, y, _ = cancer
     with pytest.warns(PrivacyWarning):
