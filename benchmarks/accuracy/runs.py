@@ -102,10 +102,10 @@ def train(
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
     records, algorithm = agree_on_algorithm(host, config, own)
-    own, records, whitening = whitened(host, config, own, records, pea.RunCallbacks(host))
+    own, records, maps = whitened(host, config, own, records, pea.RunCallbacks(host))
     test_x = np.concatenate([part.test_x for part in parts])
-    if whitening is not None:
-        test_x = whitening.rows(test_x, config.max_feature_norm)
+    if maps:
+        test_x = maps[0].rows(test_x, config.max_feature_norm)
     test = held_out_of(test_x, np.concatenate([part.test_y for part in parts]), config)
     watching = _Watching(
         host,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from crypten_ext.processes.launch import Parties, template_of
 from crypten_ext.processes.speed import default_speed
 from crypten_ext.run.needs import PREPARED, check_lattice
+from extensions.checks import check_left_out
 from extensions.data.datasets import read_party_file
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
@@ -60,6 +61,8 @@ def check(config: TrainConfig, options: RunOptions) -> None:
                 "material", str(options.material), "", NOBODY_DEALS, code="conflict"
             )
         one_of(PREPARED).check("provider", config.provider, "Only their work is prepared.")
+        if config.split == "columns":
+            check_left_out("with {split=columns}", material=options.material)
     if config.hidden and config.provider == "parties":
         check_lattice()
 

@@ -26,7 +26,7 @@ from extensions.transport.listener import listening
 
 MOST_COLUMNS = 1 << 24
 """A weight each, of one class: 128 MB."""
-_NOT_PREPARED = ("backend", "method", "open", "evaluate", "insecure_seed")
+_NOT_PREPARED = ("backend", "method", "open", "evaluate", "insecure_seed", "split")
 _NOT_COUNTED = ("own", "download", "columns", "names", "partition", "seed")
 
 

@@ -12,7 +12,7 @@ from crypten_ext.ring.standing import Standing
 from crypten_ext.run.host import CrypTenHost
 from crypten_ext.transport.group import DIRECT_WORDS
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.host import Batch, Placed, StepForecast
+from extensions.protocols.host import Batch, Blocks, Placed, StepForecast
 from extensions.protocols.optimizer import State
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
@@ -61,7 +61,7 @@ class ForecastHost(CrypTenHost):
         """Yields pieces of a batch that means nothing, all of whose rows are this party's."""
         for _ in range(pieces):
             x, y = (_words(self._rows, width) for width in self._widths)
-            features = Factor(x, self._own(rows), _words(self._rows, self._widths[0]))
+            features = Factor(x, self._own(rows, self._rows), _words(self._rows, self._widths[0]))
             yield Batch(features, y, _words(self._rows), _words(self._rows))
 
     def begin_step(self) -> None:
@@ -72,13 +72,17 @@ class ForecastHost(CrypTenHost):
         if self._outputs is None:
             return None
         x, y = (_words(self._rows, width) for width in self._widths)
-        words = _words(self._rows)
-        sizes = self._own(rows)
-        return [Batch(Standing(x.numpy(), sizes), y, words, words) for _ in range(pieces)]
+        words, by_columns = _words(self._rows), isinstance(records, Blocks)
+        own = (range(self.ring.parties), self._widths[0]) if by_columns else (rows, self._rows)
+        sizes = self._own(*own)
+        return [
+            Batch(Standing(x.numpy(), sizes, by_columns=by_columns), y, words, words)
+            for _ in range(pieces)
+        ]
 
-    def _own(self, rows: Sequence[int]) -> list[int]:
-        own = [0] * len(rows)
-        own[communicator.get().get_rank()] = self._rows
+    def _own(self, of_all: Sequence[int], size: int) -> list[int]:
+        own = [0] * len(of_all)
+        own[communicator.get().get_rank()] = size
         return own
 
 

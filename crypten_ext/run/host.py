@@ -23,6 +23,7 @@ from extensions.protocols.agreement import Words
 from extensions.protocols.host import (
     Arrays,
     Batch,
+    Blocks,
     Compute,
     Host,
     Placed,
@@ -32,6 +33,7 @@ from extensions.protocols.host import (
     Traffic,
     flat,
     pairs,
+    part_of,
 )
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
@@ -142,6 +144,8 @@ class CrypTenHost(Host):
 
         None where they are not multiplied first.
         """
+        if isinstance(records, Blocks):
+            return self._standing_columns(records, rows, pieces)
         if self._outputs is None:
             return None
         batches = []
@@ -150,6 +154,17 @@ class CrypTenHost(Host):
             x.mask(self._outputs, source())
             shares = share_rows(sizes, [own.y, own.squared_norms, own.padding])
             batches.append(Batch(x, *shares))
+        return batches
+
+    def _standing_columns(self, records: Blocks, rows: Sequence[int], pieces: int) -> list[Batch]:
+        """Returns all records, whose columns are masked once, each owner's by itself."""
+        (columns,), norms, labels = records.beside(self)
+        batches = []
+        for i in range(pieces):
+            part = part_of(rows[0], i, pieces)
+            x = Standing(columns[0].T[part], records.sizes[0], by_columns=True)
+            x.mask(self._outputs or 0, source())
+            batches.append(Batch(x, labels[part], norms[part], None))
         return batches
 
     def _ahead(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:

@@ -32,7 +32,9 @@ def use_party(
     own = files.read()
     nobody = meeting.dealer is None
     fits = {"dealer": meeting.has_dealer, "parties": nobody, "tfp": nobody}
-    if not fits.get(computing.provider):
+    if not (own.shared.header.apart and request.task == "predict") and not fits.get(
+        computing.provider
+    ):
         raise ArgumentError(
             "provider, dealer",
             (computing.provider, meeting.dealer),

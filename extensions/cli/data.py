@@ -39,13 +39,18 @@ def split(
     origin: Annotated[Origin, Options(without=("own",))],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
     parties: Annotated[int, Option(help="Number of parties.")] = TrainConfig.parties,
+    columns: Annotated[
+        int | None,
+        Option(help="Instead, number of parties that have other columns of the same records."),
+    ] = None,
     features: Annotated[
         str, Option(help="Extractor, as in `pea train`; none: only cut the records.")
     ] = TrainConfig.features,
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party`."""
+    parties = parties if columns is None else columns
     check_parties(parties)
-    raw = parts = origin.read(parties)
+    raw = parts = origin.read(parties, by_columns=columns is not None)
     if features != NO_FEATURES:
         with console.extracting() as show:
             parts = replace(extraction, features=features).extract(raw, show)

@@ -10,7 +10,15 @@ from extensions.cli import console, data
 from extensions.cli.budget import BudgetFile
 from extensions.cli.files import options_of
 from extensions.cli.options import Ending, Rerun, check_options
-from extensions.data.datasets import classes_in, in_memory, is_table, read_party_file
+from extensions.data.datasets import (
+    Split,
+    classes_in,
+    common_facts,
+    has_labels,
+    in_memory,
+    is_table,
+    read_party_file,
+)
 from extensions.data.origin import FeatureExtraction, Origin, own_records
 from extensions.errors import ArgumentError
 from extensions.layers.spec import ADDITIVE
@@ -84,15 +92,17 @@ def train(
             done = _trained(engine, resolve, far.public, far.train, options, typed)
             console.finish(done, ending, options.save)
             return
-    raw = records.read(config.parties)
+    by_columns = config.split == "columns"
+    raw = records.read(config.parties, by_columns=by_columns)
     linear = config.model == TrainConfig.model
     named, note = extraction.chosen(raw[0].train_x, linear=linear, hidden=config.hidden)
-    known = {"features": named.features or config.features, **raw[0].settings}
+    labelled = next(own for own in raw if has_labels(own.train_y))
+    known = {"features": named.features or config.features, **_settings_of(labelled, config)}
     settings = found_of(config, schedule, **known)
     if extraction.features is None:
         settings = settings.derived(chosen=(*settings.chosen, "features"))
     sizes = [own.drawn for own in raw]
-    resolve = settings.resolving(sum(sizes))
+    resolve = settings.resolving(config.records_of(sizes))
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with ExitStack() as stack:
@@ -106,7 +116,7 @@ def train(
         public = [part.public for part in parts]
         rows = [len(part.train_x) for part in parts]
         check_classes(settings, parts, of_all=True)
-        console.classes(classes_in(raw[0].recipe))
+        console.classes(classes_in(labelled.recipe))
         for rank, own in enumerate(raw):
             console.clipped(own.clipped, f" at party {rank}", own.left_out)
         del raw, parts
@@ -139,8 +149,10 @@ def _trained(
     """
     config = resolve(lambda usual: engine.noise_failure(usual, public[0].features))
     console.notices(config, engine.notices(config))
-    console.expected(_model_of(config, sum(part.records for part in public)))
-    console.expected(expected_precision(config, sum(part.held_out for part in public)))
+    number = config.records_of([part.records for part in public])
+    held_out = config.records_of([part.held_out for part in public])
+    console.expected(_model_of(config, number))
+    console.expected(expected_precision(config, held_out))
     for difference in differences(typed.report.get("manifest"), config):
         console.notice(difference)
     far = options.players is not None
@@ -162,6 +174,14 @@ def _model_of(config: TrainConfig, records: int) -> str | None:
     if config.hidden and bins >= COARSE:
         return f"a linear model. With --open each-step, an additive model: {counts}."
     return f"a linear model: {counts}." if "model" in config.chosen else None
+
+
+def _settings_of(own: Split, config: TrainConfig) -> dict[str, Any]:
+    """Returns what settings follow from an owner's records: of columns what all have alike."""
+    found = own.settings
+    if config.split == "columns":
+        found["facts"] = common_facts(found["facts"] | own.recipe)
+    return found
 
 
 def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Path | None) -> None:
@@ -200,10 +220,12 @@ def party(
     config = config_of(run, schedule, extraction, **known)
     engine = find_for(config, options)
     engine.check_party(config, seat.meeting, options)
-    own = own_records(seat.records, table, seat.classes)
+    by_columns = config.split == "columns"
+    own = own_records(seat.records, table, seat.classes, by_columns=by_columns)
     features = seat.features or own.recipe.get("features", TrainConfig.features)
-    config = found_of(config, schedule, **{**own.settings, "features": features})
-    assumed = config.resolved(records=config.parties * own.drawn)
+    known = {**_settings_of(own, config), "features": features}
+    config = found_of(config, schedule, **known)
+    assumed = config.resolved(records=config.records_of([own.drawn] * config.parties))
     records = seat.records
     options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
     with ExitStack() as stack:
@@ -214,10 +236,11 @@ def party(
             own = read_party_file(records)
         check_classes(config, [own])
         console.notices(config, engine.notices(config))
-        console.expected(_model_of(assumed, config.parties * own.drawn), "as many as here: ")
-        console.expected(
-            expected_precision(config, len(own.test_x) * config.parties), "as many as here: "
+        number, held_out = (
+            config.records_of([size] * config.parties) for size in (own.drawn, len(own.test_x))
         )
+        console.expected(_model_of(assumed, number), "as many as here: ")
+        console.expected(expected_precision(config, held_out), "as many as here: ")
         del own
         with console.resume_hint(options.kept), console.progress(assumed) as show:
             told = ForecastDisplay(assumed, show, console.expected)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from extensions.checks import check_left_out
 from extensions.data.datasets import Columns, Split, is_table, load_own, load_raw, split_among
+from extensions.data.datasets.by_columns import cut_columns, load_columns
 from extensions.data.datasets.files import read_classes
 from extensions.data.datasets.records import Raw, kind_of
 from extensions.data.datasets.sources import EMBEDDED
@@ -71,16 +72,28 @@ class Origin:
         """What the report says of the data."""
         return "own records" if self.own else self.data or "digits"
 
-    def read(self, parties: int, classes: int | None = None) -> list[Split]:
-        """Returns each party's records."""
+    def read(
+        self, parties: int, classes: int | None = None, *, by_columns: bool = False
+    ) -> list[Split]:
+        """Returns each party's records: of other persons, or other columns of the same persons."""
         self._check()
         own, schema = self.own_files(parties), self.public_schema
-        said: Any = {"columns": self.columns, "names": self.names, "schema": schema}
+        said: Any = {"columns": self.columns, "names": self.names}
         if own:
-            return load_own(own, self.seed, classes=classes, **said)
-        name = self.data or "digits"
-        whole = load_raw(name, self.data_dir, self.seed, download=self.download, **said)
-        return split_among(whole, parties, self.partition, self.seed)
+            load = load_columns if by_columns else load_own
+            return load(own, self.seed, classes=classes, schema=schema, **said)
+        read = partial(
+            load_raw,
+            self.data or "digits",
+            self.data_dir,
+            self.seed,
+            download=self.download,
+            **said,
+        )
+        if by_columns:
+            check_left_out("where columns are dealt out", partition=self._dealt)
+            return cut_columns(read, schema, parties)
+        return split_among(read(schema=schema), parties, self.partition, self.seed)
 
     @property
     def public_schema(self) -> Schema | None:
@@ -103,12 +116,15 @@ class Origin:
             raise ArgumentError("data_for_party", list(self.own), allowed, advice)
         return [paths[rank] for rank in range(parties)]
 
+    @property
+    def _dealt(self) -> str | None:
+        return None if self.partition == "iid" else self.partition
+
     def _check(self) -> None:
         """No option is out of range, or left without a use unnoticed."""
         Whole(0).check("seed_data", self.seed)
         if self.own:
-            dealt = None if self.partition == "iid" else self.partition
-            check_left_out("with {data_for_party}", data=self.data, partition=dealt)
+            check_left_out("with {data_for_party}", data=self.data, partition=self._dealt)
         paths = [text.partition("=")[2] for text in self.own]
         tables = any(is_table(Path(path)) for path in paths)
         tables = tables or (self.data or "").startswith(("csv:", "parquet:"))
@@ -202,14 +218,16 @@ def sizes_of(
     return sizes, {"data_kind": parts[0].settings["data_kind"]}
 
 
-def own_records(records: Path, origin: Origin, classes: int | None) -> Split:
-    """Returns one owner's records.
+def own_records(
+    records: Path, origin: Origin, classes: int | None, *, by_columns: bool = False
+) -> Split:
+    """Returns one owner's records; by columns they may have no labels.
 
     `classes` counts if neither names, a schema nor the file say how many there are.
     """
     if origin.schema is not None or origin.names is not None:
         check_left_out("with {schema} or {class_names}", classes=classes)
-        return replace(origin, own=[f"0={records}"]).read(1)[0]
+        return replace(origin, own=[f"0={records}"]).read(1, by_columns=by_columns)[0]
     told = None if is_table(records) else read_classes(records)
     if classes is not None and told not in (None, classes):
         raise ArgumentError("classes", classes, f"{told}, which {records.name} says")
@@ -224,7 +242,8 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Split:
         )
     Whole(2).check("classes", count, "Give {schema} for a file of numbers that are learnt.")
     names = tuple(map(str, range(count))) if is_table(records) else None
-    return replace(origin, own=[f"0={records}"], names=names).read(1, count)[0]
+    own = replace(origin, own=[f"0={records}"], names=names)
+    return own.read(1, count, by_columns=by_columns)[0]
 
 
 def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:

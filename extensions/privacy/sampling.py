@@ -73,7 +73,7 @@ class Batch:
 
     def part(self, rows: slice) -> "Batch":
         """Returns some of the rows."""
-        return Batch(*(column[rows] for column in self))
+        return Batch(*(None if column is None else column[rows] for column in self))
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> npt.NDArray[np.generic]:

@@ -129,6 +129,52 @@ def flat(model: Sequence[tuple[Share, Share]]) -> list[Share]:
     return [part for pair in model for part in pair]
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Columns of the same rows, placed where their owners have them, turned to be rows of blocks.
+
+    Attributes:
+        placed: blocks of features, the squared norms of their rows, and labels.
+        sizes: how many rows of each of them every party has.
+    """
+
+    placed: tuple[Placed, Placed, Placed]
+    sizes: tuple[Sequence[int], Sequence[int], Sequence[int]]
+
+    @classmethod
+    def of(cls, host: "Host", own: Sequence[OwnRecords], widths: Any, outputs: Any) -> "Blocks":
+        """Returns the blocks of this program's owners.
+
+        A row's squared norm is the sum of its blocks', which are exact integers.
+
+        Args:
+            widths: number of columns of each party.
+            outputs: of its columns of labels.
+        """
+        norms = [np.einsum("ij,ij->i", each.features, each.features)[None] for each in own]
+        blocks = (
+            [[each.features.T] for each in own],
+            [[n] for n in norms],
+            [[x.labels.T] for x in own],
+        )
+        x, n, y = (host.place(each) for each in blocks)
+        return cls((x, n, y), (widths, [1] * len(widths), outputs))
+
+    def shared(self, host: "Host") -> Batch:
+        """Returns shares of all rows, whole; where `Host.share_rows` may be called."""
+        own, norms, y = self.beside(host)
+        (x,) = host.share_rows(self.sizes[0], own)
+        return Batch(x.T, y, norms, None)
+
+    def beside(self, host: "Host") -> tuple[Placed, Share, Share]:
+        """Returns the blocks as they lie, and shares of squared norms and labels, likewise."""
+        x, norms, y = self.placed
+        (norms,), (y,) = (
+            host.share_rows(*each) for each in zip(self.sizes[1:], (norms, y), strict=True)
+        )
+        return x, norms.sum(0), y.T
+
+
 @dataclass(frozen=True, kw_only=True)
 class SumOf:
     """What is added up over records, block by block, and what is made of the sum.
@@ -243,9 +289,12 @@ class Host(Protocol):
         """Returns the batch of all steps of a run whose sampling rate is 1: all records, in pieces.
 
         It is made once, before the first of these steps, and belongs to these records; a run that
-        goes on makes another. None where each step has to call `samples`.
+        goes on makes another. None where each step has to call `samples`. `Blocks` are shared once.
         """
-        return None
+        if not isinstance(records, Blocks):
+            return None
+        batch = records.shared(self)
+        return [batch.part(part_of(rows[0], i, pieces)) for i in range(pieces)]
 
     def begin_step(self) -> None:
         """Takes note that a step on a standing batch begins; `samples` begins any other."""
@@ -379,6 +428,20 @@ def unnamed(arrays: Mapping[str, Integers]) -> list[Integers]:
     """Returns what `named` was given."""
     layers = range(len(arrays) // 2)
     return [arrays[f"{kind}_{i}"] for i in layers for kind in ("weight", "bias")]
+
+
+def total_of_blocks(
+    host: Host, model: Parameters, own: Blocks, rows: int, blocks: int, sum_of: SumOf
+) -> list[list[Integers]]:
+    """Returns what `Host.total` does, of so many rows whose columns are apart."""
+
+    def compute(model: Parameters) -> Sequence[Share]:
+        batch = own.shared(host)
+        parts = (batch.part(part_of(rows, i, blocks)) for i in range(blocks))
+        counts = (sum_of.count(model, part) for part in parts)
+        return sum_of.finish(model, functools.reduce(operator.add, counts))
+
+    return host.summands(model, compute)
 
 
 def pieces_of(rows: Sequence[int], most: int | None) -> int:

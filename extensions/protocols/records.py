@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
-from extensions.protocols.agreement import NOTHING, Exchange, Statement, agree
-from extensions.protocols.host import pieces_of
-from extensions.protocols.settings import Training
+from extensions.protocols.agreement import NOTHING, Exchange, Statement, agree, check_equal
+from extensions.protocols.host import Blocks, Host, pieces_of
+from extensions.protocols.settings import Split, Training
 from extensions.public import SIZES, Public
 
 BLOCK = 1 << 25
@@ -22,12 +23,17 @@ class Records:
 
     Attributes:
         own: of each rank of the host.
-        sizes: number of records of each party; of persons, where these may have several.
+        sizes: number of records of each party; of persons, where these may have several. One
+            number of all where each party has other columns of the same records.
+        widths: there the number of columns of each party, else empty.
+        outputs: there the number of label columns of each party, which only one has.
     """
 
     own: Sequence[OwnRecords]
     sizes: tuple[int, ...]
     features: int
+    widths: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
 
     @classmethod
     def agreed(
@@ -36,15 +42,24 @@ class Records:
         own: Sequence[OwnRecords],
         statement: Statement = NOTHING,
         problem: ArgumentError | None = None,
+        *,
+        split: Split = "rows",
     ) -> "Records":
         """Returns a program's records with the sizes of all parties'; as `exchange_public`."""
         public = [
             Public(records=len(each), features=each.features.shape[1], classes=each.labels.shape[1])
             for each in own
         ]
-        everybody = exchange_public(exchange, public or [Public()], statement, problem)
+        public = public or [Public()]
+        if split == "columns":
+            return cls(own, *_columns_of(exchange_columns(exchange, public, statement, problem)))
+        everybody = exchange_public(exchange, public, statement, problem)
         sizes = tuple(each.records for each in everybody)
         return cls(own, sizes, max(each.features for each in everybody))
+
+    def blocks(self, host: Host) -> Blocks:
+        """Returns the columns of this program's owners, where the host shares them from."""
+        return Blocks.of(host, self.own, self.widths, self.outputs)
 
     def rows(self, config: Training) -> list[int]:
         """Returns each party's public number of rows in a batch, k for each person.
@@ -68,6 +83,35 @@ class Records:
     def padding(self, config: Training) -> float:
         """Returns which part of a batch's rows is beyond the expected sample."""
         return 1.0 - config.sample_rate * sum(self.sizes) / sum(self.rows(config))
+
+
+def exchange_columns(
+    exchange: Exchange,
+    own: Sequence[Public],
+    statement: Statement = NOTHING,
+    problem: ArgumentError | None = None,
+) -> list[Public]:
+    """Returns what is public of every party's columns of the same records, by rank; one round.
+
+    It fails in every party as `exchange_public`, or because parties have different numbers of
+    records, or not one of them the labels.
+    """
+    words = [[getattr(each, name) for name in SIZES] for each in own]
+    everybody = [Public(*row) for row in agree(exchange, words, statement, problem)]
+    check_equal({rank: Statement(run={"records": p.records}) for rank, p in enumerate(everybody)})
+    labelled = [rank for rank, each in enumerate(everybody) if each.classes]
+    if everybody[0].records and len(labelled) != 1:
+        given = f"at parties {labelled}" if labelled else "at no party"
+        advice = "Leave the column of labels out of the other files."
+        raise ArgumentError("labels", given, "at one party", advice, code="data")
+    return everybody
+
+
+def _columns_of(everybody: Sequence[Public]) -> tuple[Any, ...]:
+    """What `Records` has of parties' columns beside `own`."""
+    widths = tuple(each.features for each in everybody)
+    outputs = tuple(each.classes for each in everybody)
+    return (everybody[0].records,), sum(widths), widths, outputs
 
 
 def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:

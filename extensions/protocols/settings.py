@@ -37,6 +37,7 @@ from extensions.rules import (
 Cells = Literal["fine", "coarse", "equal"]
 Opening = Literal["never", "each-step"]
 Method = Literal["pea", "statistics"]
+Split = Literal["rows", "columns"]
 RateSchedule = Literal["constant", "linear", "cosine"]
 Init = str
 
@@ -214,8 +215,9 @@ class Privacy(Noise):
         parties: number of parties, who own the data.
         epsilon: target epsilon of the whole run, local models and whitening included; needs delta.
         delta: delta of the guarantee, in (0, 1).
-        neighbours: neighbouring data sets: add-remove (a record, or a null record in its place) or
-            replace (a record, or another). Numbers of records are public.
+        neighbours: neighbouring data sets: add-remove (a record, or a null record in its place; the
+            default) or replace (a record, or another; the default with columns). Numbers of records
+            are public.
         calibration: how noise is calibrated to epsilon: pld, rdp or paper.
         epsilon_init: part of epsilon for each owner's local model, at the same delta; the joint
             training takes the rest.
@@ -230,7 +232,7 @@ class Privacy(Noise):
     parties: Annotated[int, PARTIES] = 3
     epsilon: float | None = None
     delta: Annotated[float | None, DELTA] = None
-    neighbours: Neighbours = "add-remove"
+    neighbours: Neighbours = None  # type: ignore[assignment]  # until the split is known
     calibration: Annotated[str, one_of(CALIBRATIONS)] = "pld"
     epsilon_init: float | None = None
     noise_multiplier_init: Annotated[float | None, NOT_NEGATIVE] = None
@@ -246,6 +248,8 @@ class Sampling:
     """Which records enter a step.
 
     Attributes:
+        split: how the owners divide the records: rows (each owner has other records) or columns
+            (each has other columns of the same persons, in the same order, and one has the labels).
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
         rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
             clipped to C / k, so that epsilon is a person's.
@@ -253,6 +257,7 @@ class Sampling:
             for its sample; part of delta, from which `resolved` derives it.
     """
 
+    split: Split = "rows"
     sample_rate: Annotated[float, PART] = 0.1
     rows_per_unit: Annotated[int, Whole(1)] = 1
     overflow_probability: Annotated[float, Between(0.0, 1.0, below=True)] = OVERFLOW_PROBABILITY
@@ -263,7 +268,19 @@ class Training(Model, Descent, Privacy, Sampling):
     """The settings of a training, each of them in its range."""
 
     def __post_init__(self) -> None:
+        if self.neighbours is None:  # co-owners know who is in
+            usual = "replace" if self.split == "columns" else "add-remove"
+            object.__setattr__(self, "neighbours", usual)
         check_fields(self)
+
+    @property
+    def own_norm(self) -> float:
+        """Public bound of the norm of what one owner has of a record: all together keep theirs."""
+        return self.max_feature_norm / math.sqrt(self.parties if self.split == "columns" else 1)
+
+    def records_of(self, sizes: Sequence[int]) -> int:
+        """Returns the number of all records, given that of each party."""
+        return sizes[0] if self.split == "columns" else sum(sizes)
 
     def derived(self, **settings: Any) -> Self:
         """Returns them with others that follow from checked ones, and are not checked again."""

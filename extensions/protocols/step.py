@@ -145,7 +145,8 @@ class Step:
     def sampled(self, host: Host, records: Records) -> "SampledStep":
         """Returns the step as a host computes it, with a sample of records, which are placed."""
         rows, pieces = records.rows(self.config), records.pieces(self.config)
-        return SampledStep(self, host, host.place(records.own), rows, pieces)
+        placed = records.blocks(host) if records.widths else host.place(records.own)
+        return SampledStep(self, host, placed, rows, pieces)
 
 
 @dataclass(frozen=True)

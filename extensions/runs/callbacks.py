@@ -137,11 +137,11 @@ class ProgressCallback(pea.RunCallbacks):
             }
         )
 
-    def open(self, name: str, compute: Compute) -> list[Integers]:
-        """Returns to every party what the holders' words add up to; the run is spent."""
+    def keep(self, name: str, compute: Compute) -> Words:
+        """Returns the holders' words; the run is spent."""
         words = compute()
         self.budget.spend()
-        return self._host.open(words)
+        return words
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
         """Returns the holders' words of all that is to be opened; the run is spent."""
@@ -226,13 +226,13 @@ class CheckpointCallback(ProgressCallback):
         self._all.write(step, shares, lambda: self._state(ledger))
         super().__call__(step, state, ledger)
 
-    def open(self, name: str, compute: Compute) -> list[Integers]:
-        """Returns to every party what the holders' words add up to, once all have stored theirs.
+    def keep(self, name: str, compute: Compute) -> Words:
+        """Returns the holders' words of a release on the way, once all have stored theirs.
 
-        Words that all parties had stored before an interruption are opened again; others are
-        computed. The run is spent. One round to agree that all have stored them, and one to open
-        them. Raises PeaError if a party could not store its words, or lacks those of a release on
-        which the model that the run resumes from depends; or another continuation opened its own.
+        Words that all parties had stored before an interruption are returned again; others are
+        computed. The run is spent. One round to agree that all have stored them. Raises PeaError
+        if a party could not store its words, or lacks those of a release on which the model that
+        the run resumes from depends; or another continuation has its own.
         """
         words: Words
         stored = [party.opening(name) for party in self._all.parties]
@@ -255,7 +255,7 @@ class CheckpointCallback(ProgressCallback):
             self._all.open(name, words)
         if name not in self._opened:
             self._opened.append(name)
-        return self._host.open(words)
+        return words
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
         """Returns the words of the run's one release, which every party has stored and marked.

@@ -22,6 +22,8 @@ NOTICE = "The clear backend computes on plaintext in one process: use it for com
 def check(config: TrainConfig, options: RunOptions) -> None:
     """Checks that the run has nothing that is of use between processes alone."""
     check_left_out("with {backend=clear}", material=options.material, players=options.players)
+    if config.split == "columns":
+        check_left_out("with {backend=clear} and {split=columns}", save=options.save)
 
 
 def notices(config: TrainConfig) -> list[str]:

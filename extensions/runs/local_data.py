@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from extensions.data.datasets import Labels, Split
+from extensions.data.datasets import Labels, Split, has_labels
 from extensions.errors import ArgumentError
 from extensions.layers.tally import check_number
 from extensions.privacy.sampling import OwnRecords, check_labels, check_records, encode_targets
@@ -79,13 +79,15 @@ def _by_unit(records: OwnRecords, part: Split, config: TrainConfig) -> OwnRecord
 
 
 def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's records, checked and encoded."""
+    """Returns one owner's records, checked and encoded; of a part of the columns, scaled to it."""
+    if config.split == "columns":
+        x = x * (config.own_norm / config.max_feature_norm)
     return check_records(
         x,
         y,
         frac_bits=config.frac_bits,
-        classes=config.classes,
-        max_feature_norm=config.max_feature_norm,
+        classes=config.classes if has_labels(y) or config.split == "rows" else 0,
+        max_feature_norm=config.own_norm,
     )
 
 
@@ -105,7 +107,7 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     if len(x):
         check_number(len(x), config.parties)
         return checked_records(x, y, config)
-    return OwnRecords.none(x.shape[1], config.classes, config.frac_bits)
+    return OwnRecords.none(x.shape[1], config.classes * has_labels(y), config.frac_bits)
 
 
 def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:
@@ -116,10 +118,11 @@ def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool =
     """
     if config.classes < 2:
         return
+    parts = [part for part in parts if has_labels(part.train_y)]
     for part in parts:
         check_labels(part.train_y, config.classes)
         check_labels(part.test_y, config.classes)
-    found = np.unique(np.concatenate([part.train_y for part in parts]))
+    found = np.unique(np.concatenate([[], *(part.train_y for part in parts)]))
     if of_all and len(found) < 2:
         raise ArgumentError(
             "labels", found.tolist(), "of two classes at least", "A model of one learns nothing."

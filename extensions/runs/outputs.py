@@ -19,7 +19,15 @@ from extensions.layers.tally import (
     tally,
 )
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.host import Batch, Host, SumOf, in_blocks, named, pairs
+from extensions.protocols.host import (
+    Batch,
+    Host,
+    SumOf,
+    in_blocks,
+    named,
+    pairs,
+    total_of_blocks,
+)
 from extensions.protocols.noise import add_gaussian_noise, noise_without
 from extensions.protocols.noisy_sums.additive.training import TITLE as COUNTS
 from extensions.protocols.noisy_sums.counts import charge_counts, count_wrong
@@ -61,7 +69,7 @@ def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
         kind = kind_of(config.classes)
         counts = BY_BIN if kind == "bins" and not config.hidden else SUMS[kind]
     titles = {
-        WHITENING: config.whiten,
+        WHITENING: config.whiten and config.split == "rows",
         STATISTICS: config.method == "statistics",
         COUNTS: config.model == ADDITIVE and config.cells != "equal",
         ITERATES: config.open == "each-step",
@@ -151,13 +159,12 @@ class Outputs:
             return self._counts(host.ring, model, batch.x, batch.y)
 
         size = cells(network.widths[-1]) if self._config.judged == "all" else 1
-        counted = host.total(
-            model,
-            self._held_out.own,
-            self._held_out.sizes,
-            self._blocks(self._held_out.sizes),
-            SumOf(size=size, count=count, finish=self._noised),
-        )
+        sum_of, of = SumOf(size=size, count=count, finish=self._noised), self._held_out
+        blocks = self._blocks(of.sizes)
+        if of.widths:
+            counted = total_of_blocks(host, model, of.blocks(host), of.sizes[0], blocks, sum_of)
+        else:
+            counted = host.total(model, of.own, of.sizes, blocks, sum_of)
         return [[*own, *counts] for own, counts in zip(shown, counted, strict=True)]
 
     @property

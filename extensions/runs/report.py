@@ -40,6 +40,7 @@ class Outcome:
         records: number of each party that are trained on; of persons, where these have several.
         held_out: likewise, of records that are held out: of rows, whose ever they are.
         whitening: of their features, or None.
+        widths: number of columns of each party, where these are of the same records.
     """
 
     quality: Mapping[str, Any]
@@ -56,6 +57,7 @@ class Outcome:
     records: Sequence[int] = ()
     held_out: Sequence[int] = ()
     whitening: Whitening | None = None
+    widths: Sequence[int] = ()
 
 
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
@@ -102,7 +104,8 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
         try:
             left = ledger.with_noise(TRAINING, _left(config, owners + dealer, config.dealer_noise))
             for name in (WHITENING, COUNTS):
-                left = left.with_noise(name, _left(config, owners))
+                if config.split == "rows":  # else each owner draws all of its own
+                    left = left.with_noise(name, _left(config, owners))
             epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
         except ArgumentError:
             epsilon = math.inf
@@ -165,6 +168,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "init_weighting": config.init_weighting if config.init in AVERAGING else None,
         "insecure_seed": config.insecure_seed,
         "manifest": dict(outcome.manifest),
+        **({"split": config.split, "columns": list(outcome.widths)} if outcome.widths else {}),
     }
 
 

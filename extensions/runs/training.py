@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def run_with(
     host.begin(manifest.digest)
     save = None if options.save is None else partial(shelves.save, options.save)
     try:
-        return _run(host, config, own, callbacks, parts[0].recipe, save, provider)
+        recipes = [part.recipe for part in parts]
+        return _run(host, config, own, callbacks, recipes, save, provider)
     except BaseException:
         if not callbacks.kept:
             callbacks.budget.free()
@@ -113,7 +115,7 @@ def resolved_settings(exchange: Exchange, config: TrainConfig, own: Public) -> T
     if config.settled or not config.chosen:
         return config.resolved()
     sizes = exchange([[own.records]])
-    return config.resolved(records=sum(int(size) for (size,) in sizes))
+    return config.resolved(records=config.records_of([int(size) for (size,) in sizes]))
 
 
 def manifest_by(
@@ -153,7 +155,8 @@ def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int
     """Does all that a run does, but for so many steps only."""
     manifest = manifest_by(host, config, [part.public for part in parts], RunOptions())
     own = local_data(host, config, parts, steps)
-    _run(host, config, own, DryRun(host, config, manifest, steps), parts[0].recipe)
+    recipes = [part.recipe for part in parts]
+    _run(host, config, own, DryRun(host, config, manifest, steps), recipes)
 
 
 def _entered(
@@ -181,7 +184,7 @@ def _run(
     config: TrainConfig,
     own: pea.LocalData,
     callbacks: ProgressCallback,
-    recipe: Recipe,
+    recipes: Sequence[Recipe],
     save: Callable[[Sequence[SharedModel]], None] | None = None,
     provider: str | None = None,
 ) -> dict[str, Any]:
@@ -189,12 +192,13 @@ def _run(
     records, algorithm = agree_on_algorithm(host, config, own, callbacks.manifest, config.grid)
     begun = callbacks.resume()
     callbacks.forecast(records, sum(map(len, own.held_out)), algorithm.step)
-    own, records, whitening = whitened(host, config, own, records, callbacks)
+    own, records, maps = whitened(host, config, own, records, callbacks)
+    whitening = maps[0] if maps and not records.widths else None  # else each owner's alone
     model, ledger = pea.train(host, config, own, records, algorithm, begun, callbacks)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = callbacks.traffic()
-    held_out = Records.agreed(host.exchange, own.held_out)
+    held_out = Records.agreed(host.exchange, own.held_out, split=config.split)
     outputs = Outputs(host, config, held_out)
     held_out_epsilon = outputs.epsilon
     words = callbacks.release(outputs.names, lambda: outputs.compute(model), model, ledger)
@@ -218,39 +222,52 @@ def _run(
             records=callbacks.sizes,
             held_out=held_out.sizes,
             whitening=whitening,
+            widths=records.widths,
         ),
     )
-    header = header_of(config, report, recipe, held_out.features, whitening)
+    headers = _headers(host, config, report, recipes, held_out, maps)
     if save is not None and not parameters:
-        save(shares_of(host, model, name, header, callbacks, whitening))
-    chosen = {OWES: np.array(True)} if header.chosen_by_counts else {}
-    beside = {**whitening_arrays(whitening), **algorithm.terms, **chosen}
-    found = {**parameters, **beside} if parameters else {}
-    callbacks.complete(report, found)
+        save(shares_of(host, model, name, headers, callbacks, maps))
+    chosen = {OWES: np.array(True)} if headers[0].chosen_by_counts else {}
+    found = {**parameters, **whitening_arrays(whitening), **algorithm.terms, **chosen}
+    callbacks.complete(report, found if parameters else {})
     if not parameters:
         return {**report, "parameters": None, "header": None, "whitening": None}
-    return {
-        **report,
-        "parameters": pairs([*parameters.values()]),
-        "header": header.to_json(),
-        "whitening": None if whitening is None else whitening.parts,
-        **({"terms": algorithm.terms} if algorithm.terms else {}),
-    }
+    shown = {"parameters": pairs([*parameters.values()]), "header": headers[0].to_json()}
+    terms = {"terms": algorithm.terms} if algorithm.terms else {}
+    return {**report, **shown, "whitening": whitening and whitening.parts, **terms}
+
+
+def _headers(
+    host: Host,
+    config: TrainConfig,
+    report: dict[str, Any],
+    recipes: Sequence[Recipe],
+    records: Records,
+    maps: Sequence[Whitening],
+) -> list[Header]:
+    """The header of each rank of the host, which have these recipes and maps of features."""
+    return [
+        header_of(config, report, recipe, records.features, own_map, records.widths, rank)
+        for rank, recipe, own_map in zip_longest(host.ranks, recipes, maps)
+    ]
 
 
 def shares_of(
     host: Host,
     model: Parameters,
     name: Sequence[int],
-    header: Header,
+    headers: Sequence[Header],
     callbacks: ProgressCallback,
-    whitening: Whitening | None = None,
+    maps: Sequence[Whitening] = (),
 ) -> list[SharedModel]:
     """Returns the shares of this program's holders, as they are saved.
 
-    The name is that of this save, `extensions.protocols.agreement.common_name`.
+    The name is that of this save, `extensions.protocols.agreement.common_name`. Headers and maps of
+    features are of each rank.
     """
-    held = zip(host.holders, host.summands(model), callbacks.released, strict=True)
+    each = zip(host.holders, host.summands(model), callbacks.released, strict=True)
+    held = zip_longest(each, headers, maps)
     return [
         SharedModel(
             header=header,
@@ -262,5 +279,5 @@ def shares_of(
             release=release,
             whitening=whitening,
         )
-        for rank, own, (run, release) in held
+        for (rank, own, (run, release)), header, whitening in held
     ]

@@ -105,13 +105,16 @@ class OwnersRecords:
 class SharedRecords:
     """Records that are shared already: each step takes all of them, as they were when given.
 
-    The latter of the two shares are the `targets`.
+    The latter of the two shares are the `targets`. Squared norms may be shared with them.
     """
 
-    def __init__(self, shares: tuple[Replicated, Replicated]) -> None:
+    def __init__(
+        self, shares: tuple[Replicated, Replicated], norms: Replicated | None = None
+    ) -> None:
         x, y = shares
         self.size, self.targets = x.shape[0], y
         self._x, self._y = in_variables(x), in_variables(y)
+        self._norms = None if norms is None else in_variables(norms)
 
     @property
     def sizes(self) -> list[int]:
@@ -141,7 +144,8 @@ class SharedRecords:
 
     def everything(self) -> Batch:
         """Returns all records."""
-        return Batch(present(self._x), present(self._y), None, None)
+        norms = None if self._norms is None else present(self._norms)
+        return Batch(present(self._x), present(self._y), norms, None)
 
 
 Records = OwnersRecords | SharedRecords

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from extensions import printing
+from extensions.checks import check_left_out
 from extensions.data.datasets import read_party_file
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.protocols.host import StepForecast
@@ -48,6 +49,9 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         if given is not None:
             rule, advice = "with {backend=tfe}", "ABY3 needs no dealer."
             raise ArgumentError(name, given, rule, advice, code="conflict")
+    if config.split == "columns":
+        rule = "with {backend=tfe} and {split=columns}"
+        check_left_out(rule, physical_rows=config.physical_rows)
     if options.players is not None:
         players = read_players(options.players)
         if options.federation is not None and options.key is not None:
@@ -57,7 +61,7 @@ def check(config: TrainConfig, options: RunOptions) -> None:
 
 def _check_on_players(config: TrainConfig) -> None:
     """Checks that nobody but an owner computes on its records in the clear, as the client would."""
-    computed = {"whiten": False, "open": "never", "method": "pea"}
+    computed = {"whiten": False, "open": "never", "method": "pea", "split": "rows"}
     for name, hidden in computed.items():
         if (value := getattr(config, name)) != hidden:
             advice = (

@@ -13,6 +13,7 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import (
     Arrays,
     Batch,
+    Blocks,
     Carried,
     Computation,
     Compute,
@@ -33,13 +34,13 @@ from extensions.runs.checkpoints import run_concurrently
 from extensions.runs.config.run_time import work
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.costs.cost import Cost
-from tfe_ext.graphs.batches import OwnersRecords
+from tfe_ext.graphs.batches import OwnersRecords, SharedRecords
 from tfe_ext.graphs.programs import InPieces, Program, Sampling, total_of
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.shares import Additive3, Share
+from tfe_ext.ring.shares import Additive3, Replicated, Share
 from tfe_ext.ring.variables import ScalarVariables, assign, from_summands, in_variables, present
 from tfe_ext.run.speed import BESIDE, traced_speed
 from tfe_ext.streams.devices import on_each
@@ -193,7 +194,10 @@ class ABY3Host(Host):
         public = ScalarVariables(self._on, integers)
         if not isinstance(step, SampledStep):
             return Program(lambda: self._store(model, step(_read(model), *public.read()))), public
-        sampling = Sampling(step.placed, [*step.rows], step.rate, self.noise, step.pieces)
+        placed = step.placed
+        if isinstance(placed, Blocks):
+            placed = self._shared_once(placed)
+        sampling = Sampling(placed, [*step.rows], step.rate, self.noise, step.pieces)
         program = sampling.program(
             self._on,
             step.step.plan,
@@ -201,6 +205,13 @@ class ABY3Host(Host):
             lambda sums: self._store(model, step.finish(_read(model), sums, *public.read())),
         )
         return program, public
+
+    def _shared_once(self, own: Blocks) -> SharedRecords:
+        """Returns rows whose columns are apart, in shares that every step takes; one round."""
+        program = Program(lambda: [share.parts for share in [*own.shared(self)][:3]])
+        x, y, norms = (Replicated(self._on, parts) for parts in program())
+        self._traffic = self._traffic.plus(program.cost.traffic)
+        return SharedRecords((x, y), norms)
 
     def _store(self, model: Parameters, after: Parameters) -> None:
         for variables, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):

@@ -86,13 +86,17 @@ def host_of(config: TrainConfig, kind: type[ABY3Host] = ABY3Host) -> ABY3Host:
 def plan(emit: Progress, config: TrainConfig, step: Step, records: Records) -> StepForecast:
     """Returns what a step takes of a server on the average; of records only sizes are known."""
     features = records.features
+    sizes = [(size, features, config.outputs) for size in records.sizes]
+    if records.widths:
+        (size,) = records.sizes
+        sizes = [(size, *each) for each in zip(records.widths, records.outputs, strict=True)]
     nothing = [
         OwnRecords(
-            features=np.zeros((size, features), np.int64),
-            labels=np.zeros((size, config.outputs), np.int64),
+            features=np.zeros((size, width), np.int64),
+            labels=np.zeros((size, outputs), np.int64),
             frac_bits=config.frac_bits,
         )
-        for size in records.sizes
+        for size, width, outputs in sizes
     ]
     records = replace(records, own=nothing)
     tfe.set_config(local_config())

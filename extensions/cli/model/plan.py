@@ -45,7 +45,7 @@ def plan(
     if step.rounds:
         speed = NETWORKS[network or "loopback"].slower(speed, config.parties)
     found = forecast(config, made, records, step)
-    run_ = forecast_run(config, records, sum(of_each) // HELD_OUT, step, speed)
+    run_ = forecast_run(config, records, sum(records.sizes) // HELD_OUT, step, speed)
     found["run"] = {"rounds": run_.rounds, "bytes": run_.bytes, "seconds": running() + run_.seconds}
     console.write(found, json_out)
     _show(found)

@@ -1,11 +1,15 @@
 """The commands of `pea` about a trained model: what it says of records, and in which format."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from extensions.checks import check_left_out
 from extensions.cli import console
 from extensions.data.datasets import Columns, is_table, read_unlabelled
+from extensions.data.origin import by_rank
+from extensions.errors import ArgumentError
 from extensions.options import Option, Options, Writes
 from extensions.printing import say
 from extensions.ring.fixed_point import Reals
@@ -48,6 +52,13 @@ def predict(
         _write(opened.header, logits_of(opened, features), query.out, ids)
         return
     party = Party(query.shares, meeting, computing)
+    if party.header.widths:
+        _of_columns(party, query, given, text)
+        return
+    check_left_out(
+        "except where parties have other columns of each record", own=[*query.own] or None
+    )
+    query.check_answer(alone=meeting is not None)
     if query.records is None:
         party.ask(Request(task="predict"), {})
         return
@@ -55,6 +66,28 @@ def predict(
     check_width(party.header, features)
     found = party.ask(Request(task="predict"), {query.owner: LocalRows(x=features)})
     _write(party.header, found[query.owner if meeting is None else 0]["logits"], query.out, ids)
+
+
+def _of_columns(party: Party, query: Query, given: GivenFeatures, text: str | None) -> None:
+    """Predicts where each party has its own columns of each record, for one of them."""
+    meeting, owner = party.meeting, query.owner
+    files = by_rank(query.own, len(party.paths)) if meeting is None else {}
+    if meeting is not None and query.records is not None:
+        files = {meeting.rank: query.records}
+    wanted = len(party.paths) if meeting is None else 1
+    if len(files) != wanted or (owner in files) != (query.out is not None):
+        rule = "the records of each party, and {out} where {owner} is"
+        raise ArgumentError("records, out", (sorted(files), str(query.out)), rule, code="either")
+    rows, ids = {}, {}
+    for rank, path in files.items():
+        header = party.header_of(rank)
+        features, ids[rank] = _asked(header, replace(query, records=path), given, text)
+        check_width(header, features)
+        rows[rank] = LocalRows(x=features)
+    found = party.ask(Request(task="predict", owner=owner), rows)
+    if query.out is not None:
+        logits = found[owner if meeting is None else 0]["logits"]
+        _write(party.header_of(owner), logits, query.out, ids[owner])
 
 
 def _write(header: Header, logits: Reals, out: Path | None, ids: _Ids) -> None:

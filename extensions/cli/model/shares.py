@@ -1,6 +1,7 @@
 """The commands of `pea` that compute with shares of a model, and how parties are found for it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,10 @@ from extensions.runs.budget.run_ledgers import ledger_of, ledgers_of, spent_in
 from extensions.runs.model import (
     MODEL_FILE,
     OpenedModel,
+    path_of,
+    read_shares,
     write_opened,
+    write_shares,
 )
 from extensions.runs.model.backends import Computing
 from extensions.runs.model.joint_use import Request, settings_of
@@ -44,14 +48,15 @@ def evaluate(
     files = holders.files(party)
     ledgers = _ledgers(files, budget)
     own = {
-        rank: held_out_of(party.header, path, columns, given, ledgers.get(rank))
+        rank: held_out_of(party.header_of(rank), path, columns, given, ledgers.get(rank))
         for rank, path in files.items()
     }
     request = Request(task="evaluate", **vars(counting))
-    here = sum(len(rows.x) for rows in own.values() if rows.x is not None)
+    here = [len(rows.x) for rows in own.values() if rows.x is not None]
     config = settings_of(party.header, request)
     times, assuming = (1, "") if meeting is None else (config.parties, "as many as here: ")
-    console.expected(expected_precision(config, here * times), assuming)
+    held_out = config.records_of(here * times) if here else 0
+    console.expected(expected_precision(config, held_out), assuming)
     found = party.ask(request, own)[0]
     console.finish({**found, **spent_in([*ledgers.values()])}, ending)
 
@@ -65,13 +70,20 @@ def open_model(
 ) -> None:
     """Open a model to all parties, and note it in the ledgers of the records given.
 
+    Where parties have other columns of each record, each gets the part that its own columns have,
+    and no other's.
+
     Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
     model. Another one is charged with the whole run.
     """
-    if (model := out / MODEL_FILE).exists():
-        advice = "It may be another run's only copy: choose another folder."
-        raise ArgumentError("out", str(out), f"a folder without {MODEL_FILE}", advice)
     party = Party(holders.shares, meeting, computing)
+    model, parts = out / MODEL_FILE, {}
+    if party.header.widths:
+        parts = {path_of(out, read_shares(path).rank): path for path in party.paths}
+    for path in parts or [model]:
+        if path.exists():
+            advice = "It may be another run's only copy: choose another folder."
+            raise ArgumentError("out", str(out), f"a folder without {path.name}", advice)
     files = holders.files(party)
     for path in files.values():  # which nothing reads
         ledger_of("data_for_party" if party.meeting is None else "records", path)
@@ -83,7 +95,13 @@ def open_model(
     if not party.header.config.private:
         console.notice("the model was trained with --no-dp: it may give training records away.")
     own = {rank: LocalRows(ledger=path) for rank, path in ledgers.items()}
-    found = party.ask(Request(task="open"), own)[0]
+    found, *others = party.ask(Request(task="open"), own)
+    for each, (path, shares) in zip([found, *others], parts.items(), strict=False):
+        shared = read_shares(shares)
+        header = replace(shared.header, apart=True)
+        say(write_shares(path, replace(shared, header=header, parts=each["parts"])))
+    if parts:
+        return
     opened = OpenedModel(
         header=party.header, parameters=found["parameters"], whitening=party.whitening
     )

@@ -16,6 +16,9 @@ from extensions.data.datasets.records import (
     bounded_rows,
     classes_in,
     columns_in,
+    common_facts,
+    has_labels,
+    no_labels,
 )
 from extensions.data.datasets.sources import load, load_own, load_raw, read_unlabelled
 from extensions.data.datasets.tables import (
@@ -34,13 +37,16 @@ __all__ = [
     "bounded_rows",
     "classes_in",
     "columns_in",
+    "common_facts",
     "find_folder",
+    "has_labels",
     "in_memory",
     "is_named_as_records",
     "is_table",
     "load",
     "load_own",
     "load_raw",
+    "no_labels",
     "read_cells",
     "read_party_file",
     "read_unlabelled",

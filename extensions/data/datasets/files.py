@@ -19,6 +19,7 @@ from extensions.data.datasets.records import (
     Kind,
     Split,
     kind_of,
+    no_labels,
     unreadable,
     unusable,
 )
@@ -92,17 +93,23 @@ def _save(file: BinaryIO, arrays: Contents) -> None:
     np.savez(file, **there)  # type: ignore[arg-type]
 
 
-def read_party_file(path: Path, kinds: Sequence[Kind] = ("table",)) -> Split:
+def read_party_file(
+    path: Path, kinds: Sequence[Kind] = ("table",), *, labelled: bool = True
+) -> Split:
     """Returns what is in a file with arrays train_x, train_y, test_x and test_y.
 
     By default these are features; records before features are taken may be of all `KINDS`. There
-    may be none held out.
+    may be none held out. Labels may be those of `no_labels`, and without `labelled` not be there.
     """
     if not path.is_file():
         raise unreadable(str(path), "an existing .npz file")
     try:
         loaded = read_npz(path, (*ARRAYS, UNITS, _RECIPE))
         recipe = dict(json.loads(str(loaded.pop(_RECIPE, "{}"))))
+        if not labelled and not {"train_y", "test_y"} & {*loaded}:
+            loaded |= {
+                f"{kind}_y": no_labels(len(loaded[f"{kind}_x"])) for kind in ("train", "test")
+            }
         arrays = {name: loaded[name] for name in ARRAYS} | loaded
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         allowed = f"an .npz file with arrays {', '.join(ARRAYS)}"
@@ -139,10 +146,11 @@ def read_party_file(path: Path, kinds: Sequence[Kind] = ("table",)) -> Split:
 def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
     train_x, train_y, test_x, test_y = (arrays[name] for name in ARRAYS)
     units = arrays.get(UNITS)  # floats may be several persons' at once
+    ends = ((), (0,)) if train_y.ndim == test_y.ndim else ()
     return (
         train_x.shape[1:] == test_x.shape[1:]
-        and train_x.shape[:1] == train_y.shape
-        and test_x.shape[:1] == test_y.shape
+        and train_y.shape in [(*train_x.shape[:1], *end) for end in ends]
+        and test_y.shape in [(*test_x.shape[:1], *end) for end in ends]
         and all(labels.dtype.kind in "biuf" for labels in (train_y, test_y))
-        and (units is None or (units.dtype.kind in "iu" and units.shape == train_y.shape))
+        and (units is None or (units.dtype.kind in "iu" and units.shape == train_x.shape[:1]))
     )

@@ -28,6 +28,8 @@ Kind = Literal["images", "table", "texts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Recipe = Mapping[str, Any]
 """How owners made numbers of records, by names that an error can show, as JSON has it: public."""
+ORDER = "order of persons"
+"""What a recipe calls the digest of the order in which owners have the same persons."""
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 UNITS = "train_units"
 ALL = slice(None)
@@ -120,10 +122,26 @@ class Split:
         return {"classes": self.classes, "facts": dict(self.recipe), "data_kind": named}
 
 
+def no_labels(records: int) -> Labels:
+    """Returns the labels of an owner that has none of so many records: no column of them."""
+    return np.zeros((records, 0), dtype=np.int64)
+
+
+def has_labels(labels: Labels) -> bool:
+    """Whether they are any, and not those of `no_labels`."""
+    return labels.ndim == 1
+
+
 def facts_of(columns: Sequence[str], classes: Sequence[str]) -> dict[str, str]:
     """Returns the names of a table's columns and classes as all parties must have them alike."""
     names = {f"column {place}": name for place, name in enumerate(columns, start=1)}
     return names | {f"class {place}": name for place, name in enumerate(classes)}
+
+
+def common_facts(facts: Recipe) -> dict[str, Any]:
+    """Returns those of facts that owners have alike who have other columns of the same records."""
+    common = {"schema target", "schema unit", ORDER}
+    return {k: v for k, v in facts.items() if k in common or k.startswith("class ")}
 
 
 def columns_in(facts: Recipe) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def load_raw(
     """
     if name in READERS:
         read, classes = READERS[name]
-        return replace(_in_order(seed, read(data_dir, download)), classes=classes)
+        return replace(in_order(seed, read(data_dir, download)), classes=classes)
     form, colon, path = name.partition(":")
     if form not in FORMATS or not colon:
         known = ", ".join(map(repr, READERS))
@@ -120,7 +120,7 @@ def load_own(
     def read(path: Path) -> Split:
         found = encoded[path] if path in tables else read_party_file(path, KINDS)
         with naming(path):
-            split = _in_order(seed, found)
+            split = in_order(seed, found)
         if schema is not None:
             facts = schema.facts()
         else:
@@ -201,7 +201,7 @@ def _read_array(path: Path) -> Raw:
     return x
 
 
-def _in_order(seed: int, found: Split | Encoded) -> Split:
+def in_order(seed: int, found: Split | Encoded) -> Split:
     """Training records in an order drawn from the seed.
 
     Of a table a fifth of the records is held out, or of the persons with all records of each.

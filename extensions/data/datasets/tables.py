@@ -102,7 +102,7 @@ def read_plain(
         if columns.text is None:
             own = tuple(name for name in table if name != columns.label)
             order = order or own
-            _check_columns(path, own, order)
+            check_columns(path, own, order)
         texts = columns.text is not None
         x[path] = features_in(path, table, order, texts=texts, advice=DRAFTED)
     every = [label for own in labels.values() for label in own]
@@ -110,12 +110,12 @@ def read_plain(
     encoded = {}
     for path in paths:
         with naming(path):
-            y = _class_numbers(labels[path], known, columns.label)
+            y = class_numbers(labels[path], known, columns.label)
         encoded[path] = Encoded(x=x[path], y=y)
     return encoded, order, known
 
 
-def _check_columns(path: Path, own: Sequence[str], order: Sequence[str]) -> None:
+def check_columns(path: Path, own: Sequence[str], order: Sequence[str]) -> None:
     """Checks that these columns of a table can be learnt from, and are those of the others."""
     if not own:
         raise unreadable(str(path), "a file with columns beside that of labels")
@@ -207,7 +207,7 @@ def class_names(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=number_of))
 
 
-def _class_numbers(labels: Sequence[str], names: Sequence[str], column: str | None) -> Labels:
+def class_numbers(labels: Sequence[str], names: Sequence[str], column: str | None) -> Labels:
     """Returns each label's place among the names; an error names a record, and never its label."""
     places = {name: place for place, name in enumerate(names)}
     for row, label in enumerate(labels, start=1):

@@ -28,7 +28,7 @@ def agree_on_algorithm(
     An additive model needs the grid of its columns. It takes one round. Where records, settings or
     steps do not fit, it fails in every party.
     """
-    records = Records.agreed(host.exchange, own.train, statement, own.problem)
+    records = Records.agreed(host.exchange, own.train, statement, own.problem, split=config.split)
     return records, algorithm_of(config, records, grid)
 
 

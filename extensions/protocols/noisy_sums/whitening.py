@@ -25,7 +25,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords, as_reals, check_records, encode_features
 from extensions.protocols.agreement import comparable
 from extensions.protocols.host import Host
-from extensions.protocols.noise import EVEN, NoiseSplit
+from extensions.protocols.noise import EVEN, NoiseSplit, summand_scale
 from extensions.protocols.noisy_sums.noisy_sum import noisy_sum
 from extensions.protocols.noisy_sums.second_moment import (
     FRAC_BITS,
@@ -179,46 +179,112 @@ def ridge_of(
 def account_for_whitening(ledger: Ledger, config: Training) -> None:
     """Records what whitening costs a record, and that it is opened; nothing without."""
     if config.whiten and config.private:
-        _charge(ledger, config.noise_multiplier_whiten or 0.0)
+        opened = config.split == "rows"
+        _charge(ledger, config.noise_multiplier_whiten or 0.0, opened=opened)
 
 
-def _charge(ledger: Ledger, noise_multiplier: float) -> None:
-    """Records what an opened sum of x x^T costs a record, and that it is opened."""
+def _charge(ledger: Ledger, noise_multiplier: float, *, opened: bool = True) -> None:
+    """Records what a sum of x x^T costs a record, and whether it is opened."""
     ledger.record(WHITENING, noise_multiplier=noise_multiplier, sample_rate=1.0, steps=1)
-    ledger.disclose(TITLE)
+    if opened:
+        ledger.disclose(TITLE)
+
+
+def own_whitening(
+    host: Host,
+    callbacks: RunCallbacks,
+    records: Records,
+    *,
+    own_norm: float,
+    noise_multiplier: float,
+    ridge: float | None = None,
+) -> list[Whitening]:
+    """Returns the map of each rank of the host, of the noisy sum over its own block alone.
+
+    Args:
+        records: whose columns are apart.
+        own_norm: bound of the norm of a row of a block.
+        noise_multiplier: z of all maps together.
+        ridge: as in `open_whitening`.
+
+    Guarantees:
+        Nothing is opened. Each of m owners draws all of the noise of its sum, of multiplier sqrt(m)
+        z: against everybody but itself, who has those columns anyway, all m sums together cost a
+        record what one of multiplier z does, as sum 1 / (m z^2) = 1 / z^2. That is for replaced
+        records too, by which each sum moves by sqrt(2) at most.
+
+    Cost:
+        No round, and no byte. An owner multiplies rows columns^2 numbers.
+    """
+    (rows,) = records.sizes
+    sigma = math.sqrt(len(records.widths)) * noise_multiplier
+    bound = math.ldexp(own_norm, host.ring.frac_bits)
+
+    def noisy(rank: int, own: OwnRecords) -> list[Integers]:
+        sums = pack(second_moment(unit_rows(own.features, bound)))
+        for part, each in zip(sums, sigmas(sigma), strict=True):
+            if scale := summand_scale(1, each, frac_bits=2 * FRAC_BITS):
+                part += host.noise.gaussian(rank, scale, part.shape)
+        return sums
+
+    def words() -> list[list[Integers]]:
+        found = [noisy(*each) for each in zip(host.ranks, records.own, strict=True)]
+        return found if len(host.holders) > 1 else [[part for own in found for part in own]]
+
+    for columns in records.widths:
+        check_size(rows, columns)
+    kept = [part for own in callbacks.keep(WHITENING, words) for part in own]
+    found = []
+    for parts in zip(kept[::2], kept[1::2], strict=True):
+        columns = len(parts[0])
+        usual = ridge or ridge_of(sigma, parties=1, total=rows, columns=columns)
+        found.append(Whitening(parts=parts, ridge=usual))
+    return found
 
 
 def whitened(
     host: Host, config: Training, own: LocalData, records: Records, callbacks: RunCallbacks
-) -> tuple[LocalData, Records, Whitening | None]:
-    """Returns the owners' records with whitened features, and the map; without it as they are.
+) -> tuple[LocalData, Records, Sequence[Whitening]]:
+    """Returns the owners' records with whitened features, and the map of each rank.
+
+    Without whitening they are as they were, and there is no map. All ranks have the same one unless
+    their columns are apart (`own_whitening`).
 
     Call it once it is clear what the run goes on from: what it opened before is opened again.
     Guarantees, cost and errors are those of `open_whitening`. Held-out records are mapped too, and
     are no part of the sum.
     """
     if not config.whiten:
-        return own, records, None
-    whitening = open_whitening(
-        host,
-        callbacks,
-        records,
-        max_feature_norm=config.max_feature_norm,
-        noise_multiplier=(config.noise_multiplier_whiten or 0.0) if config.private else 0.0,
-        ridge=config.whiten_ridge,
-        rows_per_unit=config.rows_per_unit,
-        split=config,
-    )
-    train = mapped(whitening, records.own, config.max_feature_norm)
-    held_out = mapped(whitening, own.held_out, config.max_feature_norm)
+        return own, records, ()
+    noise = (config.noise_multiplier_whiten or 0.0) if config.private else 0.0
+    norm, ridge = config.own_norm, config.whiten_ridge
+    if records.widths:
+        maps = own_whitening(
+            host, callbacks, records, own_norm=norm, noise_multiplier=noise, ridge=ridge
+        )
+    else:
+        whitening = open_whitening(
+            host,
+            callbacks,
+            records,
+            max_feature_norm=norm,
+            noise_multiplier=noise,
+            ridge=ridge,
+            rows_per_unit=config.rows_per_unit,
+            split=config,
+        )
+        maps = [whitening] * len(host.ranks)
+    train, held_out = mapped(maps, records.own, norm), mapped(maps, own.held_out, norm)
     own = replace(own, train=train, held_out=held_out)
-    return own, replace(records, own=train), whitening
+    return own, replace(records, own=train), maps
 
 
-def mapped(whitening: Whitening, owners: Sequence[OwnRecords], norm: float) -> list[OwnRecords]:
+def mapped(
+    maps: Sequence[Whitening], owners: Sequence[OwnRecords], norm: float
+) -> list[OwnRecords]:
     """Returns records with whitened features."""
     found = []
-    for own in owners:
+    for whitening, own in zip(maps, owners, strict=True):
         features = np.empty_like(own.features)
         for block in blocks(features.shape):
             rows = whitening.rows(decode(own.features[block], own.frac_bits), norm)

@@ -8,6 +8,7 @@ from extensions.errors import ArgumentError
 from extensions.protocols.host import StepForecast
 from extensions.protocols.records import Records
 from extensions.protocols.step import Step
+from extensions.rules import Whole
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.run_time import openly
 from extensions.runs.hosts import Backend
@@ -20,7 +21,7 @@ class Sizes:
 
     Attributes:
         records: number of training records of each party, such as 800,1000,700; one number: of all.
-        columns: features of a record; of images all their values, such as 784.
+        columns: features of a record, of all owners; of images all their values, such as 784.
         classes: number of classes.
         max_feature_norm: public bound of the norm of a record's features.
     """
@@ -56,7 +57,7 @@ def foreseen(engine: Backend, config: TrainConfig, sizes: Sequence[int], columns
     Raises:
         ArgumentError: settings that do not fit, or no noise that meets epsilon.
     """
-    resolve = config.resolving(sum(sizes))
+    resolve = config.resolving(config.records_of(sizes))
     config = resolve(lambda usual: engine.noise_failure(usual, columns))
     records = announced(config, sizes, columns)
     made = Step.of(config, records)
@@ -73,7 +74,13 @@ def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Recor
     if len(sizes) != config.parties or min(sizes) < 0 or not sum(sizes):
         shown = ",".join(map(str, sizes))
         raise ArgumentError("records", shown, f"{config.parties} numbers, not all 0", code="shape")
-    return Records((), tuple(sizes), features)
+    if config.split == "rows":
+        return Records((), tuple(sizes), features)
+    parties = config.parties
+    Whole(parties, words=f"at least {parties}, one for each party").check("columns", features)
+    widths = tuple((features + rank) // parties for rank in range(parties))
+    outputs = (config.outputs, *[0] * (parties - 1))
+    return Records((), (sizes[0],), features, widths, outputs)
 
 
 def forecast(

@@ -173,6 +173,7 @@ EACH_STEP = When(lambda c: c.method == "pea" and c.open == "each-step", "with {o
 USUAL = When(
     lambda c: not (follows_noise(c) and c.hidden), "except in hidden training of a linear model"
 )
+COLUMNS = When(lambda c: c.split == "columns", "with {split=columns}")
 PARTS = When(lambda c: c.private and c.strategy and c.epsilon and c.epsilon_init)
 WHITE = When(lambda c: c.whiten)
 NOT_WHITE = When(lambda c: not c.whiten, "without {whiten}")
@@ -260,6 +261,16 @@ RULES: tuple[Cross, ...] = (
     Cross(TERMS & NUMBER & OF_SCHEMA, "loss", one_of(("squared",))),
     Cross(TERMS & NOT_NUMBER & OF_SCHEMA, "loss", one_of(("sigmoid", "softmax"))),
     Cross(EACH_STEP & LOCAL, "init", "out", "It starts from a public model."),
+    Cross(COLUMNS, "parties", Whole(2)),
+    Cross(COLUMNS, "method", one_of(("pea",)), "An owner cannot compute on its columns alone."),
+    Cross(COLUMNS, "open", one_of(("never",)), "An owner cannot compute on its columns alone."),
+    Cross(
+        *(COLUMNS, "evaluate", one_of(("mpc", "noisy", "none"))),
+        "`pea open` gives each owner the part of the model that its columns have.",
+    ),
+    Cross(COLUMNS, "rows_per_unit", one_of((1,)), "Sum up each person's rows first."),
+    Cross(COLUMNS & LOCAL, "init", "out", "An owner cannot learn from its columns alone."),
+    Cross(COLUMNS & IMAGES, "split", one_of(("rows",)), "Its windows are taken of whole images."),
     *(Cross(way, *rest) for way in (EACH_STEP, STATISTICS) for rest in _OPENED),
     Cross(
         *(PRIVATE, "epsilon, noise_multiplier"),
@@ -291,6 +302,7 @@ RULES: tuple[Cross, ...] = (
 
 LEARNT: tuple[Cross, ...] = (
     Cross(NOT_TWO, "one_output", "out"),
+    Cross(COLUMNS, "sample_rate", one_of((1.0,)), "Every owner knows who is in a step."),
     Cross(*(STATISTICS, "steps, sample_rate", one_of(((1, 1.0),))), "All records are summed once."),
     Cross(TERMS, "sample_rate", one_of((1.0,)), "All records take part in each step."),
     Cross(TERMS, "lr", Between(0.0, 1.0, above=True)),

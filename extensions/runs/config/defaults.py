@@ -78,6 +78,14 @@ def defaults_of(config: RunConfig, records: int) -> Defaults:
         config: of the run; what is known of its records, its model, its loss and its method.
         records: number of all parties' training records, or persons; public.
     """
+    found = _of_rows(config, records)
+    if config.split == "rows":
+        return found
+    found = found._replace(sample_rate=1.0)
+    return found._replace(steps=10, momentum=0.3, average=0.2) if follows_noise(config) else found
+
+
+def _of_rows(config: RunConfig, records: int) -> Defaults:
     if config.method == "statistics":
         return ONCE
     if config.model == ADDITIVE:

@@ -30,12 +30,17 @@ def manifest_of(
 ) -> Statement:
     """Returns what a party states: of its records the recipe and the number of columns.
 
+    Where owners have other columns of the same persons, it is the number of these instead.
+
     `software` are distributions that the host is made of.
     """
-    return Statement(
-        run={**settings_of(config, software), **flattened(own.recipe), "columns": own.features},
-        start=comparable_settings(options),
-    )
+    run = settings_of(config, software)
+    if config.split == "columns":  # they are owners' own, but persons and their order are common
+        del run["features"]
+        run |= {"persons": own.records, "held-out persons": own.held_out}
+    else:
+        run |= {**flattened(own.recipe), "columns": own.features}
+    return Statement(run=run, start=comparable_settings(options))
 
 
 def settings_of(config: TrainConfig, software: Sequence[str] = ()) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Wh
     """
     if header.whitening is None:
         return None
-    columns = header.spec.widths[0]
+    columns = header.inputs
     shapes = [("int64", (size,)) for size in (columns, columns * (columns - 1) // 2)]
     found = None
     if parts is not None and [(part.dtype.name, part.shape) for part in parts] == shapes:

@@ -1,12 +1,12 @@
 """What is known of a trained model beside its weights: all that its use needs, and its origin."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import extensions
-from extensions.data.datasets import Recipe, columns_in
+from extensions.data.datasets import Recipe, columns_in, common_facts
 from extensions.data.schema import Schema
 from extensions.errors import ArgumentError
 from extensions.layers.activations import relu
@@ -56,6 +56,10 @@ class Header:
         whitening: of its features: digest of what was opened, which stands beside the weights, and
             ridge; None where they are taken as they are.
         software: version of pea-mpl that trained it.
+        widths: where parties have other columns of the same records, the number of each party's.
+        rank: there whose columns `facts` and `whitening` are of.
+        apart: whether a party's share is the part of the model that its columns have, in the clear,
+            and nothing else (`pea open`).
         chosen_by_counts: whether its start was chosen by exact counts of held-out records, in its
             run or in one before from whose model it began: noised counts of it are not private.
     """
@@ -71,6 +75,17 @@ class Header:
     software: str
     whitening: Mapping[str, Any] | None = None
     chosen_by_counts: bool = False
+    widths: tuple[int, ...] = ()
+    rank: int = 0
+    apart: bool = False
+
+    @property
+    def common(self) -> str:
+        """Text of what all parties have alike: where columns are apart, nothing of one's own."""
+        if not self.widths:
+            return self.to_json()
+        facts = common_facts(self.facts)
+        return replace(self, facts=facts, features="", whitening=None, rank=0).to_json()
 
     @property
     def config(self) -> TrainConfig:
@@ -92,7 +107,9 @@ class Header:
 
     @property
     def inputs(self) -> int:
-        """Number of features of a record that it takes."""
+        """Number of features of a record that it takes: of a party's columns, if they are apart."""
+        if self.widths:
+            return self.widths[self.rank]
         return self.spec.widths[0] if self.spec.kind != ADDITIVE else len(self.columns)
 
     @property
@@ -152,6 +169,8 @@ class Header:
             "whitening": self.whitening,
             OWES: self.chosen_by_counts,
         }
+        if self.widths:
+            said["blocks"] = {"widths": self.widths, "rank": self.rank, "apart": self.apart}
         finite = json.loads(as_json(said))
         return json.dumps(finite, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -181,6 +200,10 @@ class Header:
             between = [{"name": "relu", "max_value": relu().bound}] * (len(spec.widths) - 2)
             if network["activations"] != between:
                 raise ValueError(f"activations {network['activations']}")
+            blocks = said.get("blocks", {})
+            parts = tuple(map(int, blocks.get("widths", ())))
+            if parts and (sum(parts) != widths[0] or blocks["rank"] not in range(len(parts))):
+                raise ValueError(f"blocks {blocks}")
             header = cls(
                 spec=spec,
                 frac_bits=said["frac_bits"],
@@ -193,6 +216,9 @@ class Header:
                 software=said["software"],
                 whitening=whitening,
                 chosen_by_counts=model_is_chosen_by_counts(said),
+                widths=parts,
+                rank=blocks.get("rank", 0),
+                apart=bool(blocks.get("apart", False)),
             )
             if len(header.classes) != spec.widths[-1]:
                 raise ValueError("not one name for each class")
@@ -214,8 +240,15 @@ def header_of(
     recipe: Recipe,
     features: int,
     whitening: Whitening | None = None,
+    widths: Sequence[int] = (),
+    rank: int = 0,
 ) -> Header:
-    """Returns the header of a run's model, whose records have so many features."""
+    """Returns the header of a run's model, whose records have so many features.
+
+    Args:
+        widths: number of columns of each party, where these are of the same records.
+        rank: there whose recipe and whitening it has.
+    """
     spec = config.spec(features, whole=True)
     settings = config.to_dict()
     return Header(
@@ -232,4 +265,6 @@ def header_of(
         if whitening is None
         else {"digest": whitening.digest, "ridge": whitening.ridge},
         chosen_by_counts=is_chosen_by_counts(config.init),
+        widths=tuple(widths),
+        rank=rank if widths else 0,
     )

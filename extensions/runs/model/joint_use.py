@@ -1,6 +1,7 @@
 """What parties do together with their shares of a model, on any host."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,21 +9,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from extensions.data.datasets import Labels
+from extensions.data.datasets import Labels, has_labels, no_labels
 from extensions.errors import ArgumentError
 from extensions.layers.passes import Parameters, forward
 from extensions.layers.tally import check_number
+from extensions.privacy.randomness import uniform
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.agreement import Statement, check_equal
-from extensions.protocols.host import Host, in_blocks, pairs
+from extensions.protocols.host import Blocks, Host, in_blocks, pairs
 from extensions.protocols.records import Records, blocks_for
-from extensions.ring.fixed_point import Reals, decode
+from extensions.protocols.settings import Split
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import Share
 from extensions.runs.config import COUNTED, Evaluate, TrainConfig
 from extensions.runs.manifest import comparable_settings, versions
 from extensions.runs.model.charges import Charge, charge_of_count, charge_of_opening
 from extensions.runs.model.header import Header
-from extensions.runs.model.private_opening import Rows, open_to_owners
+from extensions.runs.model.private_opening import Rows, open_rows, open_to_owners
 from extensions.runs.model.shares import SharedModel, read_shares
 from extensions.runs.outputs import Outputs
 from extensions.runs.report import whose
@@ -45,12 +48,15 @@ class Request:
 
     Attributes:
         task: predict: the logits of each owner's records, to this owner alone; evaluate: the number
-            of correct predictions on all owners' records, to all; open: the model, to all.
+            of correct predictions on all owners' records, to all; open: the model, to all, or where
+            parties have columns of each record, to each what its own columns have of it.
         noisy: whether that number is noised.
         count_noise: its standard deviation, in records.
+        owner: rank of who gets the logits, where all parties have columns of each record.
     """
 
     task: Task
+    owner: int = 0
     noisy: bool = False
     count_noise: float = TrainConfig.count_noise
 
@@ -108,7 +114,7 @@ def manifest_of(request: Request, shared: SharedModel, software: Sequence[str] =
         shared: its share.
         software: distributions that the host is made of.
     """
-    model = hashlib.sha256(shared.header.to_json().encode()).hexdigest()
+    model = hashlib.sha256(shared.header.common.encode()).hexdigest()
     said: dict[str, Any] = {"parties": len(shared.save), "save": shared.name, "model": model}
     return Statement(run={**comparable_settings(request), **said, **versions(software)})
 
@@ -133,22 +139,27 @@ def perform(host: Host, request: Request, own: Sequence[PartyInput]) -> list[dic
             that was released otherwise.
     """
     header = own[0].shared.header
-    records, charge, problem = [_none(header) for _ in own], Charge(), None
+    records, charge, problem = [_none(each.shared.header) for each in own], Charge(), None
     try:
         _check_shares(host, own)
-        records = [_encoded(header, each) for each in own]
+        records = [_encoded(each) for each in own]
         charge = _charge_of(host, request, own)
         charge.reserve()
     except ArgumentError as error:
         problem = error
     try:
         manifest = manifest_of(request, own[0].shared, host.software)
-        announced = Records.agreed(host.exchange, records, manifest, problem)
+        split: Split = "columns" if header.widths else "rows"
+        announced = Records.agreed(host.exchange, records, manifest, problem, split=split)
         if request.task != "open" and not sum(announced.sizes):
             raise ArgumentError("records", None, "at one party at least", code="missing")
         host.begin(manifest.digest)
         model = host.restore([each.shared.parts for each in own])
-        return _TASKS[request.task](host, _Asked(request, header, announced, charge), model)
+        asked = _Asked(request, header, announced, charge)
+        if header.apart and request.task == "predict":
+            return _added_up(host, asked, own)
+        tasks = _OF_COLUMNS if header.widths else _TASKS
+        return tasks[request.task](host, asked, model)
     except BaseException:
         charge.free()
         raise
@@ -212,7 +223,64 @@ def _opened(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]
     return [{"parameters": pairs(parts)} for _ in host.holders]
 
 
+def _predicted_of_columns(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
+    """Returns the logits of all records, to the one who asks."""
+    network, records, owner = asked.header.spec.network, asked.records, asked.request.owner
+    found: list[list[Integers]] = []
+    blocks = blocks_for(records.sizes, records.features, network.comparisons)
+    for part, (size,) in in_blocks(records.own, records.sizes, blocks):
+        own = replace(records, own=part).blocks(host)
+        sizes = [size * (rank == owner) for rank in range(len(records.widths))]
+
+        def logits(model: Parameters, own: Blocks = own) -> Share:
+            return forward(host.ring, network, model, own.shared(host).x).logits
+
+        found.append(open_rows(host, model, sizes, network.widths[-1], logits))
+    whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    return [{"logits": decode(words, asked.header.frac_bits)} for words in whole]
+
+
+def _added_up(host: Host, asked: _Asked, own: Sequence[PartyInput]) -> list[dict[str, Any]]:
+    """Returns the same of a model whose parts owners have: a masked sum of what each computes.
+
+    Whoever sees all that is sent sees uniform words: the asker's have a mask that only it knows.
+    Each other party sends 8 bytes a record and output to each of the others, once masked.
+    """
+    f, owner = asked.header.frac_bits, asked.request.owner
+    words, masks = [], []
+    for rank, records, each in zip(host.ranks, asked.records.own, own, strict=True):
+        weight, bias = each.shared.parts
+        start = sum(asked.records.widths[:rank])
+        block = decode(weight[:, start : start + asked.records.widths[rank]], f)
+        partial = encode(decode(records.features, f) @ block.T, f) + bias
+        masks.append(uniform(partial.shape) if rank == owner else np.zeros_like(partial))
+        words.append([partial + masks[-1]])
+    (opened,) = host.open(host.masked(words))
+    return [{"logits": decode(opened - mask, f)} for mask in masks]
+
+
+def _opened_to_columns(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
+    """Returns, as a share, to each owner the weights of its own columns; biases stay shared."""
+    widths = asked.records.widths
+    biases = [bias for _, bias in host.summands(model)]
+    asked.charge.spend()
+    outputs = asked.header.spec.widths[-1]
+    own = open_rows(host, model, widths, outputs, lambda model: model[0][0].T)
+    found = []
+    for rank, rows, bias in zip(host.ranks, own, biases, strict=True):
+        weight = np.zeros((outputs, sum(widths)), dtype=np.int64)
+        start = sum(widths[:rank])
+        weight[:, start : start + widths[rank]] = rows.T
+        found.append({"parts": [weight, bias]})
+    return found
+
+
 _TASKS = {"predict": _predicted, "evaluate": _evaluated, "open": _opened}
+_OF_COLUMNS = {
+    "predict": _predicted_of_columns,
+    "evaluate": _evaluated,
+    "open": _opened_to_columns,
+}
 
 
 def _check_shares(host: Host, own: Sequence[PartyInput]) -> None:
@@ -221,7 +289,7 @@ def _check_shares(host: Host, own: Sequence[PartyInput]) -> None:
         if each.shared.rank != rank:
             given = f"party {each.shared.rank}'s, at party {rank}"
             raise ArgumentError("shares", given, f"party-{rank}.npz, this party's own", code="file")
-    said = [{"save": each.shared.name, "model": each.shared.header.to_json()} for each in own]
+    said = [{"save": each.shared.name, "model": each.shared.header.common} for each in own]
     check_equal({rank: Statement(run=each) for rank, each in enumerate(said)})
 
 
@@ -229,6 +297,9 @@ def _charge_of(host: Host, request: Request, own: Sequence[PartyInput]) -> Charg
     config = settings_of(own[0].shared.header, request)
     ledgers = [each.ledger for each in own]
     if request.task == "open":
+        if own[0].shared.header.widths and own[0].shared.header.spec.network.layers > 1:
+            advice = "Predict together from shares."
+            raise ArgumentError("shares", "of several layers", "of a linear model", advice)
         return charge_of_opening(host, config, [each.shared for each in own], ledgers)
     if request.task == "evaluate":
         with_records = [None if each.x is None else each.ledger for each in own]
@@ -252,22 +323,23 @@ def settings_of(header: Header, request: Request) -> TrainConfig:
     return replace(config, evaluate=evaluate, count_noise=request.count_noise, **_NO_START)
 
 
-def _encoded(header: Header, own: PartyInput) -> OwnRecords:
+def _encoded(own: PartyInput) -> OwnRecords:
+    header = own.shared.header
     if own.x is None:
         return _none(header)
     check_number(len(own.x), len(own.shared.save))
-    outputs, x, whitening = header.spec.widths[-1], own.x, own.shared.whitening
-    if whitening is not None and x.ndim == 2 and x.shape[1] == header.spec.widths[0]:
-        x = whitening.rows(x, header.max_feature_norm)
-    return check_records(
-        x,
-        np.zeros(len(own.x), dtype=np.int64) if own.y is None else own.y,
-        frac_bits=header.frac_bits,
-        classes=outputs,
-        max_feature_norm=header.max_feature_norm,
-    )
+    x, whitening, outputs = own.x, own.shared.whitening, header.spec.widths[-1]
+    norm = header.max_feature_norm / math.sqrt(max(1, len(header.widths)))
+    if whitening is not None and x.ndim == 2 and x.shape[1] == header.inputs:
+        x = whitening.rows(x, norm)
+    elif header.widths:
+        x = x * (norm / header.max_feature_norm)
+    y = np.zeros(len(x), dtype=np.int64) if own.y is None else own.y
+    if header.widths and ((own.y is None and header.rank) or not has_labels(y)):
+        y, outputs = no_labels(len(x)), 0
+    return check_records(x, y, frac_bits=header.frac_bits, classes=outputs, max_feature_norm=norm)
 
 
 def _none(header: Header) -> OwnRecords:
-    widths = header.spec.widths
-    return OwnRecords.none(widths[0], widths[-1], header.frac_bits)
+    outputs = header.spec.widths[-1] * (header.rank == 0)
+    return OwnRecords.none(header.inputs, outputs, header.frac_bits)

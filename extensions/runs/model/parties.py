@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from extensions.checks import check_left_out
 from extensions.data.datasets import Columns, Labels, columns_in, in_memory, is_table, load_own
+from extensions.data.datasets.by_columns import load_columns
 from extensions.data.origin import by_rank
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
@@ -67,7 +68,10 @@ class Query:
         model: opened model: model.npz of `pea train --evaluate opened --save`.
         shares: instead of an opened model, the folder of all parties' shares, to compute on this
             machine; or this party's file only, where each party runs this command with its own.
-        owner: rank of the owner of the records, with a folder of shares.
+        own: where parties have other columns of each record, party R's file, as R=PATH, with a
+            folder of shares; else each party gives its own as records, and one of them out.
+        owner: rank of the owner of the records, with a folder of shares; where parties have other
+            columns of each record, of who gets the predictions, the same at all of them.
         known_by: column of a table that names each record; the predictions keep it.
     """
 
@@ -75,6 +79,7 @@ class Query:
     out: Annotated[Path | None, Writes()] = None
     model: Path | None = None
     shares: Path | None = None
+    own: Annotated[Sequence[str], Option(name="data-for-party")] = ()
     owner: int = 0
     known_by: Annotated[str | None, Option(name="id")] = None
 
@@ -88,6 +93,12 @@ class Query:
         elif self.shares is not None and not self.shares.is_dir():
             check_there("shares", self.shares)
         alone = self.shares is not None and self.shares.is_file()
+        if alone or self.own:
+            return
+        self.check_answer()
+
+    def check_answer(self, *, alone: bool = False) -> None:
+        """Checks that there are records if there is an answer, and for one party alone neither."""
         if (self.records is None) != (self.out is None) or not (alone or self.records):
             allowed = "{records} and {out}, or neither where a party brings its share alone"
             given = (_text(self.records), _text(self.out))
@@ -138,6 +149,10 @@ class Party:
         self.whitening = first.whitening
         self._engine = find_model_backend(computing.backend)
 
+    def header_of(self, rank: int) -> Header:
+        """Returns the header of a party's share, that of this party's where it meets the others."""
+        return read_shares(self.paths[0 if self.meeting is not None else rank]).header
+
     def strangers(self, ledgers: Mapping[int, Path]) -> Iterator[str]:
         """Yields, of each ledger that lacks the run of the shares, what that means.
 
@@ -182,7 +197,8 @@ def held_out_of(
     """Returns the held-out records of a file as the training of the model saw them."""
     columns.check(tables=is_table(path), schema=header.schema is not None)
     names = header.classes if "class 0" in header.facts else None
-    (own,) = load_own(
+    load = load_columns if header.widths else load_own
+    (own,) = load(
         [path], header.config.seed_data, columns=columns, names=names, schema=header.schema
     )
     x, y, found = own.test_x, own.test_y, columns_in(own.recipe)

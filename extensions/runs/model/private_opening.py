@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from extensions.layers.passes import Parameters
-from extensions.protocols.host import Arrays, Host
+from extensions.protocols.host import Host
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share
 
@@ -37,16 +37,40 @@ def open_to_owners(
     Cost:
         That of the function, of sharing rows and words, and one round.
     """
-    masks = [_uniform((len(own), columns)) for own in rows.own]
-    given: list[Arrays] = [list(pair) for pair in zip(rows.own, masks, strict=True)]
-    placed = host.place(given)
+    placed = host.place([[own] for own in rows.own])
+
+    def applied(model: Parameters) -> Share:
+        (x,) = host.share_rows(rows.sizes, placed)
+        return function(model, x)
+
+    return open_rows(host, model, rows.sizes, columns, applied)
+
+
+def open_rows(
+    host: Host,
+    model: Parameters,
+    sizes: Sequence[int],
+    columns: int,
+    function: Callable[[Parameters], Share],
+) -> list[Integers]:
+    """Returns, to each owner alone, its rows of what a function returns, (all rows, columns).
+
+    Args:
+        sizes: public number of rows of each party, one party's after the other's.
+        function: takes the model.
+
+    Guarantees:
+        Those of `open_to_owners`.
+    """
+    masks = [_uniform((sizes[rank], columns)) for rank in host.ranks]
+    placed = host.place([[mask] for mask in masks])
 
     def masked(model: Parameters) -> list[Share]:
-        x, words = host.share_rows(rows.sizes, placed)
-        return [function(model, x) + words]
+        (words,) = host.share_rows(sizes, placed)
+        return [function(model) + words]
 
     (opened,) = host.open(host.summands(model, masked))
-    starts = np.cumsum([0, *rows.sizes])
+    starts = np.cumsum([0, *sizes])
     return [
         opened[starts[rank] : starts[rank] + len(mask)] - mask
         for rank, mask in zip(host.ranks, masks, strict=True)

@@ -153,6 +153,10 @@ def _privacy(report: Mapping[str, Any]) -> str:
         return counted + (f"{at}, for {unit}" if counted else "")
     asked = report.get("epsilon_asked")
     spent = f"epsilon {number(epsilon)}" + ("" if asked is None else f" of {asked:g} asked")
+    if report.get("split") == "columns":
+        by: Mapping[str, float] = report.get("epsilon_by_neighbours") or {}
+        unit = f"what co-owners do not know of {unit}, who know who is in"
+        unit += f" ({number(by['add-remove'])} towards others)" if by else ""
     if counted:
         counted = f"; {counted}, apart: no record of a run is both"
     return f"{spent}{at}, for {unit}{counted}"

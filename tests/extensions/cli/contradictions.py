@@ -42,6 +42,11 @@ TABLE = {
 evaluate choice --open=each-step --evaluate=opened
 init conflict --open=each-step --init=local --epsilon-init=1
 private conflict --open=each-step --no-dp !noise-multiplier !delta
+method choice --split=columns --method=statistics --loss=least-squares !steps
+open choice --split=columns --open=each-step
+evaluate choice --split=columns --evaluate=opened
+init conflict --split=columns --init=local --epsilon-init=1
+sample_rate choice --split=columns --sample-rate=0.2
 loss choice --method=statistics
 open choice --method=statistics --loss=least-squares !steps --open=each-step
 model choice --method=statistics --loss=least-squares !steps --model=mlp:4

@@ -83,6 +83,7 @@ BAD_SETTINGS = [
     ("init_lr", 0.1, "conflict"),
     ("init_weighting", "uniform", "conflict"),
     ("neighbours", "add", "choice"),
+    ("split", "halves", "choice"),
     ("whiten_share", 0.1, "conflict"),
     ("whiten_ridge", 5.0, "conflict"),
     ("noise_multiplier_whiten", 4.0, "conflict"),

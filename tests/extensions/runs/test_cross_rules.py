@@ -20,6 +20,7 @@ STATISTICS: dict[str, Any] = {"method": "statistics", "loss": "least-squares"}
 EACH_STEP: dict[str, Any] = {"open": "each-step"}
 TERMS: dict[str, Any] = {"model": "additive", "open": "each-step"}
 IMAGES: dict[str, Any] = {"model": "lenet"}
+COLUMNS: dict[str, Any] = {"split": "columns"}
 FILE = "a" * 64
 
 
@@ -96,6 +97,13 @@ BREAKS: list[tuple[Any, ...]] = [
     ("loss", {**TERMS, **NUMBER, "loss": "least-squares", "facts": {"schema target": 1}}, "choice"),
     ("loss", {**TERMS, "loss": "hard-sigmoid", "facts": {"schema target": 1}}, "choice"),
     ("init", {**EACH_STEP, **LOCAL}),
+    ("parties", {**COLUMNS, "parties": 1, "backend": "clear"}, "range"),
+    ("method", {**COLUMNS, **STATISTICS}, "choice"),
+    ("open", {**COLUMNS, **EACH_STEP}, "choice"),
+    ("evaluate", {**COLUMNS, "evaluate": "opened"}, "choice"),
+    ("rows_per_unit", {**COLUMNS, "rows_per_unit": 2}, "choice"),
+    ("init", {**COLUMNS, **LOCAL}),
+    ("split", {**COLUMNS, **IMAGES}, "choice"),
     *opened(EACH_STEP),
     *opened(STATISTICS),
     ("epsilon, noise_multiplier", {"epsilon": 1.0}, "privacy"),

@@ -356,8 +356,7 @@ def test_a_run_adds_noise_for_all_colluders_by_the_rule_it_names(changes, total)
     host = ClearHost(20, parties=config.parties, owners=config.parties, source=SystemSource())
     records = Records(own, (2,) * config.parties, 63)
     nobody = LocalData(own, own, None, lambda *_: [], lambda _: None)
-    _, _, found = whitened(host, config, nobody, records, RunCallbacks(host))
-    assert found is not None
+    _, _, (found, *_) = whitened(host, config, nobody, records, RunCallbacks(host))
     values = found.parts[1] / (4.0**second_moment.FRAC_BITS * 4.0 * math.sqrt(total / 2))
     assert abs(float((values**2).mean()) - 1.0) < 6 * math.sqrt(2 / values.size)
 

@@ -1,0 +1,194 @@
+"""Owners who have different columns of the same persons, in one order, and one of them the labels.
+
+What an owner's rows become depends on its own columns of one person alone.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from extensions.checks import LABELS, check_label
+from extensions.data.datasets.files import read_classes, read_party_file
+from extensions.data.datasets.records import (
+    KINDS,
+    ORDER,
+    Split,
+    columns_in,
+    facts_of,
+    has_labels,
+    no_labels,
+    unreadable,
+)
+from extensions.data.datasets.sources import NO_COLUMNS, in_order
+from extensions.data.datasets.tables import (
+    DRAFTED,
+    Columns,
+    check_columns,
+    class_names,
+    class_numbers,
+    features_in,
+    is_table,
+    labels_in,
+    naming,
+    read_cells,
+)
+from extensions.data.schema import Schema, encode_table
+from extensions.data.schema.cells import Cells, label_of
+from extensions.data.schema.encoding import Encoded, encode_unlabelled
+from extensions.errors import ArgumentError
+from extensions.rules import Whole
+
+ALIGNMENT = "alignment.json"
+"""File of `pea align`, beside an owner's aligned records."""
+
+
+def load_columns(
+    paths: Sequence[Path],
+    seed: int,
+    *,
+    columns: Columns = NO_COLUMNS,
+    names: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    classes: int | None = None,
+) -> list[Split]:
+    """Returns the records of each file, whose columns are of the same persons in one order.
+
+    Files are those of `load_own`. One has the column of labels. Of several files a schema names the
+    columns of all, each in one of them; of one file its own. The seed decides who is held out, who
+    are the same persons at every owner.
+
+    Raises:
+        ArgumentError: a file that is none; of several, numbers of persons or orders that differ,
+            none or several with labels, or a column in several or none.
+    """
+    mark = "," if schema is None else schema.separator
+    tables = {path: read_cells(path, mark) for path in paths if is_table(path)}
+    schemas = _of_each(schema, tables) if schema is not None and len(paths) > 1 else {}
+    known = None if names is None else tuple(map(label_of, names))
+    parts = []
+    for path in paths:
+        found: Split | Encoded
+        with naming(path):
+            if path not in tables:
+                found, recipe = read_party_file(path, KINDS, labelled=False), {}
+                said = read_classes(path)
+            elif schema is not None:
+                own = schemas.get(path, schema)
+                found, recipe, said = _by_schema(own, tables[path]), own.facts(), None
+            else:
+                found, recipe, known = _plain(path, tables[path], columns, known)
+                said = None if known is None else len(known)
+            part = in_order(seed, found)
+        recipe = {**part.recipe, **recipe, **_order_of(path)}
+        part = replace(part, recipe=recipe, schema=schemas.get(path, schema), classes=said or 0)
+        parts.append(part)
+    return _checked(parts, classes)
+
+
+def cut_columns(load: Callable[..., Split], schema: Schema | None, parties: int) -> list[Split]:
+    """Returns parts of one data set's columns, or of its rows of pixels, one for each party.
+
+    Args:
+        load: returns the records by the schema that it is given as such.
+
+    Returns:
+        The parts, of which the first has the labels.
+    """
+    whole = load(schema=schema)
+    width = whole.train_x.shape[1] if schema is None else len(schema.columns)
+    Whole(1, width, f"at most {width}, the number of columns").check("parties", parties)
+    ends = [width * i // parties for i in range(parties + 1)]
+    parts = []
+    for block in itertools.starmap(slice, itertools.pairwise(ends)):
+        if schema is not None:
+            parts.append(load(schema=replace(schema, columns=schema.columns[block])))
+            continue
+        facts = {k: v for k, v in whole.recipe.items() if not k.startswith("column ")}
+        facts |= facts_of(columns_in(whole.recipe)[block], ())
+        x = {name: getattr(whole, name)[:, block] for name in ("train_x", "test_x")}
+        parts.append(replace(whole, recipe=facts, **x))
+    return [parts[0], *map(_unlabelled, parts[1:])]
+
+
+def _unlabelled(part: Split) -> Split:
+    train, test = len(part.train_x), len(part.test_x)
+    return replace(part, train_y=no_labels(train), test_y=no_labels(test))
+
+
+def _of_each(schema: Schema, tables: Mapping[Path, Mapping[str, Cells]]) -> dict[Path, Schema]:
+    """Returns what a schema of all columns says of each file's."""
+    for column in (*schema.columns, schema.target):
+        name = getattr(column, "name", schema.target.column)
+        having = [path.name for path, table in tables.items() if name in table]
+        if len(having) != 1:
+            given = f"column {name}, in {', '.join(having) or 'no file'}"
+            raise ArgumentError("records", given, "in one file", code="data")
+    own = {
+        path: tuple(column for column in schema.columns if column.name in table)
+        for path, table in tables.items()
+    }
+    return {path: replace(schema, columns=columns) for path, columns in own.items()}
+
+
+def _by_schema(schema: Schema, table: Mapping[str, Cells]) -> Encoded:
+    if schema.target.column in table:
+        return encode_table(schema, table)
+    found = encode_unlabelled(schema, table)
+    return replace(found, y=no_labels(len(found.x)))
+
+
+def _plain(
+    path: Path, table: Mapping[str, Cells], columns: Columns, known: tuple[str, ...] | None
+) -> tuple[Encoded, dict[str, str], tuple[str, ...] | None]:
+    """Returns a table's numbers and labels, names of columns and classes, and the classes."""
+    order = tuple(name for name in table if name != columns.label)
+    check_columns(path, order, order)
+    x = features_in(path, table, order, texts=False, advice=DRAFTED)
+    y = no_labels(len(x))
+    if columns.label in table:
+        labels = labels_in(path, table, Columns(label=columns.label))
+        known = class_names(labels) if known is None else known
+        y = class_numbers(labels, known, columns.label)
+    return Encoded(x=x, y=y), facts_of(order, known or ()), known
+
+
+def _order_of(path: Path) -> dict[str, str]:
+    """Returns the digest of the order in which `pea align` put the records; nothing if it did not.
+
+    Raises:
+        ArgumentError: a file of that name that `pea align` has not written.
+    """
+    beside = path.with_name(ALIGNMENT)
+    if not beside.is_file():
+        return {}
+    try:
+        return {ORDER: str(json.loads(beside.read_text(encoding="utf-8"))["order"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise unreadable(str(beside), "a file of `pea align`") from error
+
+
+def _checked(parts: list[Split], classes: int | None) -> list[Split]:
+    """Returns parts that go together, with the same classes for all."""
+    labelled = [part for part in parts if has_labels(part.train_y)]
+    if len(parts) > 1:
+        for name, found in (
+            ("records", [len(part.train_x) + len(part.test_x) for part in parts]),
+            ("order", [part.recipe.get(ORDER) for part in parts]),
+        ):
+            if len({*found}) > 1:
+                advice = "Align the files again." if name == "order" else ""
+                raise ArgumentError(name, found, "equal in all files", advice, code="data")
+        if len(labelled) != 1:
+            given = f"in {len(labelled)} files"
+            raise ArgumentError("labels", given, "in one file", code="data")
+    if parts[0].schema is not None:
+        return [replace(part, classes=parts[0].schema.settings["classes"]) for part in parts]
+    most = max(
+        (y.max(initial=0).item() for p in labelled for y in (p.train_y, p.test_y)), default=1
+    )
+    told = max(part.classes for part in parts)
+    check_label("labels", most, classes or max(LABELS, told))
+    count = classes or max(2, told, int(most) + 1)
+    return [replace(part, classes=count) for part in parts]

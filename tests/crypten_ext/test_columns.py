@@ -1,0 +1,56 @@
+"""Columns of the same persons between CrypTen's parties: whole runs, their ends and their use."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.data.datasets import write_parts
+from tests.conftest import SHARED
+from tests.extensions.runs.test_columns_runs import GIVEN, WHITE, made
+from tests.helpers.arrays import arrays_of
+from tests.helpers.columns import blocks
+from tests.helpers.commands import pea, report_of
+
+pytestmark = pytest.mark.xdist_group(SHARED["pools"])
+SETTINGS = (
+    *("--split", "columns", "--steps", 8, "--noise-multiplier", 4, "--delta", 1e-5, "--lr", 20),
+    *("--max-grad-norm", 0.25, "--sample-rate", 1, "--insecure-fixed-randomness", 5),
+    *("--momentum", 0, "--average", 0, "--bias-scale", 1, "--frac-bits", 20),
+)
+"""Those of `GIVEN`."""
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def check_shares(folder: Any, expected: Any) -> None:
+    """The shares add up to the model of the clear run, but for rounding; none of them is it."""
+    arrays = [arrays_of(path) for path in sorted(folder.iterdir())]
+    for name, whole in zip(("weight_0", "bias_0"), expected["parameters"][0], strict=True):
+        total = sum(each[name].view(np.uint64) for each in arrays).view(np.int64) / 2.0**20
+        np.testing.assert_allclose(total, whole, rtol=0, atol=2e-3)
+        assert min(np.abs(each[name]).max() for each in arrays) > 2**40
+
+
+@pytest.mark.parametrize("provider", ["dealer", "parties"])
+def test_parties_learn_of_their_columns_what_the_clear_run_learns(provider, tmp_path):
+    parties = 3 if provider == "dealer" else 2
+    expected = made(blocks(parties), split="columns", parties=parties, **WHITE)
+    files = write_parts(blocks(parties), tmp_path / "own")
+    paths = (word for r, path in enumerate(files) for word in ("--data-for-party", f"{r}={path}"))
+    done = pea(
+        *("train", *paths, *SETTINGS, "--parties", parties, "--provider", provider),
+        *("--whiten", "--noise-multiplier-whiten", 5, "--save", tmp_path / "model"),
+        *("--json", tmp_path / "report.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path / "report.json")
+    check_shares(tmp_path / "model", expected)
+    assert abs(report["accuracy"] - expected["accuracy"]) <= 0.01
+    assert report["columns"] == expected["columns"]
+    assert report["rounds"] == 8 * 18 + 1, "no round for whitening, none for sharing"
+    assert "x x^T" not in " ".join(report["opened"])
+    assert GIVEN["steps"] == report["steps"]
