@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from crypten_ext.nn.batches import poisson_batches as poisson_batches
     from crypten_ext.nn.batches import share_records as share_records
     from crypten_ext.nn.batches import vouch_for as vouch_for
+    from crypten_ext.nn.columns import column_batches as column_batches
     from crypten_ext.noise import gaussian_noise as gaussian_noise
     from crypten_ext.registry import disable as disable
     from crypten_ext.registry import enable as enable
     from crypten_ext.registry import is_enabled as is_enabled
     from crypten_ext.run.checkpoints import Checkpoints as Checkpoints
     from crypten_ext.run.whitening import whiten as whiten
+    from crypten_ext.run.whitening import whiten_columns as whiten_columns
     from crypten_ext.settings import defaults as defaults
     from extensions import __version__ as __version__
     from extensions.runs.config.scripts import calibrate_noise as calibrate_noise
@@ -40,10 +42,11 @@ else:
         "crypten_ext.functions": ("count_correct",),
         "crypten_ext.nn": ("optim",),
         "crypten_ext.nn.batches": ("in_pieces", "poisson_batches", "share_records", "vouch_for"),
+        "crypten_ext.nn.columns": ("column_batches",),
         "crypten_ext.noise": ("gaussian_noise",),
         "crypten_ext.registry": ("disable", "enable", "is_enabled"),
         "crypten_ext.run.checkpoints": ("Checkpoints",),
-        "crypten_ext.run.whitening": ("whiten",),
+        "crypten_ext.run.whitening": ("whiten", "whiten_columns"),
         "crypten_ext.settings": ("defaults",),
         "extensions": ("__version__",),
         "extensions.runs.config.scripts": ("calibrate_noise",),

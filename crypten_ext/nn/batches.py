@@ -121,10 +121,11 @@ def _batches(
             shared = Batch(factor, y, *beside)
         batch = Sample(public, sum(rows), shared)
         features, targets = x.reshape(-1, *shape).clone(), y.clone()  # a caller may change them
-        yield _marked(batch, as_tensor(ring, features), as_tensor(ring, targets))
+        yield marked(batch, as_tensor(ring, features), as_tensor(ring, targets))
 
 
-def _marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTensor]:
+def marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTensor]:
+    """Returns the features and targets of a batch, by which it is known."""
     return mark(x, Provenance(batch, "features")), mark(y, Provenance(batch, "targets"))
 
 
@@ -165,7 +166,7 @@ def vouch_for(
                 "one. Draw another, or use crypten_ext.poisson_batches."
             )
         mark(x, None)
-    return _marked(batch, x.shallow_copy(), y.shallow_copy())
+    return marked(batch, x.shallow_copy(), y.shallow_copy())
 
 
 def in_pieces(
@@ -215,7 +216,7 @@ def _cut(
             norms, padding = whole.shared.squared_norms[part], whole.shared.padding[part]
             shared = Batch(rows_of_part, targets, norms, padding)
         piece = whole.cut(i, count, shared)
-        yield _marked(piece, as_tensor(ring, own), as_tensor(ring, targets))
+        yield marked(piece, as_tensor(ring, own), as_tensor(ring, targets))
 
 
 def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Sample:
@@ -272,7 +273,7 @@ def _prepare(
     try:
         for name, value in settings.items():
             if value is not None or name != "classes":
-                _RULES[name].check(name, value)
+                RULES[name].check(name, value)
         if (given := _as_arrays(x, y)) is not None:
             features, labels = given
             columns, images = labels.shape[1] if labels.ndim == 2 else 0, features.shape[2:]
@@ -341,7 +342,7 @@ def _as_arrays(x: Any, y: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
     return features, labels
 
 
-_RULES = {
+RULES = {
     **{"steps": Whole(1), "classes": Whole(1), "max_feature_norm": POSITIVE, "sample_rate": PART},
     "overflow_probability": Between(0.0, 1.0, below=True),
 }

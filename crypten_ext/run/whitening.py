@@ -62,3 +62,39 @@ def whiten(
         ridge=ridge,
         split=NoiseSplit(colluders=colluders, noise_shares=noise_shares),
     )
+
+
+def whiten_columns(
+    x: npt.ArrayLike,
+    *,
+    ledger: Ledger,
+    noise_multiplier: float,
+    max_feature_norm: float = 1.0,
+    ridge: float | None = None,
+    source: NoiseSource | None = None,
+) -> Whitening:
+    """Returns the map that whitens this party's columns, of the noisy sum over them alone; local.
+
+    Every party calls it with its own columns of the same records, before the first batch:
+
+        whitening = crypten_ext.whiten_columns(x, ledger=optimizer.ledger, noise_multiplier=5.0)
+        batches = crypten_ext.column_batches(whitening.rows(x), y, steps=10)
+
+    Arguments are those of `whiten`; noise_multiplier is of all parties' maps together, which is
+    what the ledger counts. Nobody but this party sees the map.
+
+    Guarantees:
+        Those of `extensions.protocols.noisy_sums.whitening.own_whitening`.
+
+    Raises:
+        ArgumentError: records or settings that do not fit; at this party alone.
+    """
+    host = CrypTenHost(int(crypten.cfg.encoder.precision_bits), source or SystemSource())
+    return sums.whiten_own(
+        host,
+        x,
+        ledger,
+        noise_multiplier=noise_multiplier,
+        max_feature_norm=max_feature_norm,
+        ridge=ridge,
+    )

@@ -54,3 +54,39 @@ def test_parties_learn_of_their_columns_what_the_clear_run_learns(provider, tmp_
     assert report["rounds"] == 8 * 18 + 1, "no round for whitening, none for sharing"
     assert "x x^T" not in " ".join(report["opened"])
     assert GIVEN["steps"] == report["steps"]
+
+
+TASK = "tests.helpers.party_tasks.columns"
+
+
+def test_a_script_learns_of_columns_what_it_learns_of_whole_rows(pools):
+    first, second = pools.run(2, f"{TASK}:trained")
+    for name in ("columns", "pieces"):
+        for own, other, rows in zip(first[name], second[name], first["rows"], strict=True):
+            np.testing.assert_allclose(own, rows, rtol=0, atol=64)
+            np.testing.assert_array_equal(own, other)
+
+
+def test_a_script_whitens_its_own_columns_alone_and_its_ledger_has_one_map(pools):
+    found = pools.run(2, f"{TASK}:whitened")
+    assert found[0][0] != found[1][0]
+    for _, ledger, opened, rounds, rows in found:
+        assert (ledger, opened, rounds) == ([("whitening", 3.0)], [], 0)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("case", "named"),
+    [
+        ("labels at none", "labels"),
+        ("labels at both", "labels"),
+        ("other persons", "records"),
+        ("too long", "features records"),
+        ("other steps", "steps"),
+    ],
+)
+def test_columns_that_do_not_go_together_are_refused_at_every_party(case, named, pools):
+    found = pools.run(2, f"{TASK}:refused", case=case)
+    assert all(
+        kind == "ArgumentError" and said.split()[0].rstrip(":") in named for kind, said in found
+    ), found

@@ -335,17 +335,53 @@ def whiten(
     )
 
 
+def whiten_own(
+    host: Host,
+    x: npt.ArrayLike,
+    ledger: Ledger,
+    *,
+    noise_multiplier: float,
+    max_feature_norm: float = 1.0,
+    ridge: float | None = None,
+) -> Whitening:
+    """Returns `own_whitening` of a script's columns, checked, and charges its ledger before.
+
+    Args:
+        host: of one rank.
+        noise_multiplier: of all owners' maps together.
+    """
+    NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
+    POSITIVE.check("max_feature_norm", max_feature_norm)
+    if ridge is not None:
+        POSITIVE.check("ridge", ridge)
+    own = _checked(x, host.ring.frac_bits, max_feature_norm)
+    columns = own.features.shape[1]
+    records = Records([own], (len(own),), columns, (columns,) * host.ring.parties)
+    callbacks = _Charged(host, ledger, noise_multiplier, opened=False)
+    (found,) = own_whitening(
+        host,
+        callbacks,
+        records,
+        own_norm=max_feature_norm,
+        noise_multiplier=noise_multiplier,
+        ridge=ridge,
+    )
+    return found
+
+
 class _Charged(RunCallbacks):
-    """Charges a script's ledger with the sum before it is opened."""
+    """Charges a script's ledger with the sum before it is opened, or used."""
 
-    def __init__(self, host: Host, ledger: Ledger, noise_multiplier: float) -> None:
+    def __init__(
+        self, host: Host, ledger: Ledger, noise_multiplier: float, *, opened: bool = True
+    ) -> None:
         super().__init__(host)
-        self._ledger, self._multiplier = ledger, noise_multiplier
+        self._ledger, self._multiplier, self._opened = ledger, noise_multiplier, opened
 
-    def open(self, name: str, compute: Summands) -> list[Integers]:
+    def keep(self, name: str, compute: Summands) -> Sequence[Sequence[Integers]]:
         words = compute()
-        _charge(self._ledger, self._multiplier)
-        return self._host.open(words)
+        _charge(self._ledger, self._multiplier, opened=self._opened)
+        return words
 
 
 def _agreed(

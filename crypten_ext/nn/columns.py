@@ -1,0 +1,125 @@
+"""Batches of a script whose parties have other columns of the same records."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from crypten_ext.nn.batches import RULES, marked
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
+from crypten_ext.ring.factors import share_rows
+from crypten_ext.ring.standing import Standing
+from crypten_ext.world import exchange
+from extensions.data.datasets import no_labels
+from extensions.errors import ArgumentError
+from extensions.privacy.sampling import OwnRecords, as_reals, check_records
+from extensions.protocols.agreement import comparable
+from extensions.protocols.host import Batch
+from extensions.protocols.optimizer.sample import Sample, SampleFacts
+from extensions.protocols.records import exchange_columns
+from extensions.public import Public
+
+import crypten
+from crypten.mpc import MPCTensor
+
+
+def column_batches(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
+    *,
+    steps: int,
+    classes: int | None = None,
+    max_feature_norm: float = 1.0,
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    """Yields all records in each step, of which every party has other columns in the same order.
+
+    Every party calls it with its own, and one with the labels:
+
+        for features, targets in crypten_ext.column_batches(x, y, steps=10):
+            ...
+
+    The optimizer has a ``sample_rate`` of 1, and ``get_epsilon(delta, neighbours="replace")`` is
+    towards the other parties, who know which records there are.
+
+    Args:
+        x: this party's columns, (records, columns), scaled here by 1 / sqrt(parties).
+        y: labels, as in `crypten_ext.poisson_batches`; None at all parties but one.
+        steps: number of batches.
+        classes: number of outputs; by default what the labels need, which tells the others.
+        max_feature_norm: public bound of the Euclidean norm of a row of x, at each party.
+
+    Yields:
+        features, (records, columns of all parties in rank order), and targets, (records, classes),
+        to be passed on unchanged.
+
+    Cost:
+        One round before the first batch; each party sends its columns to every other one, masked,
+        in the first step, and nothing of them in the others.
+
+    Raises:
+        ArgumentError: in every party and before anything is shared: other numbers of records,
+            labels at none or several, or what `crypten_ext.poisson_batches` refuses.
+    """
+    ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
+    records, everybody = _agreed(ring, x, y, steps, classes, max_feature_norm)
+    public = SampleFacts(
+        feature_norm=float(max_feature_norm),
+        expected_size=float(len(records)),
+        sample_rate=1.0,
+        overflow_probability=0.0,
+    )
+    return _batches(ring, records, everybody, public, steps)
+
+
+def _batches(
+    ring: CrypTenRing,
+    records: OwnRecords,
+    everybody: list[Public],
+    public: SampleFacts,
+    steps: int,
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    own = np.einsum("ij,ij->i", records.features, records.features)
+    (norms,) = share_rows([1] * ring.parties, [own[None]])
+    (targets,) = share_rows([each.classes for each in everybody], [records.labels.T])
+    widths = [each.features for each in everybody]
+    x = Standing(records.features, widths, by_columns=True)
+    y, padding = targets.T.contiguous(), torch.zeros(len(records), dtype=torch.int64)
+    shared, share = Batch(x, y, norms.sum(0), padding), x.share
+    for _ in range(steps):
+        batch = Sample(public, len(records), shared)
+        yield marked(batch, as_tensor(ring, share.clone()), as_tensor(ring, y.clone()))
+
+
+def _agreed(
+    ring: CrypTenRing,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike | None,
+    steps: int,
+    classes: int | None,
+    max_feature_norm: float,
+) -> tuple[OwnRecords, list[Public]]:
+    """This party's records, encoded, and what is public of all parties'; one round."""
+    records, problem = OwnRecords.none(0, 0, ring.frac_bits), None
+    settings = {"steps": steps, "classes": classes, "max_feature_norm": max_feature_norm}
+    try:
+        for name, value in settings.items():
+            if value is not None or name != "classes":
+                RULES[name].check(name, value)
+        scale = ring.parties**-0.5
+        features, outputs = as_reals("x", x) * scale, 0
+        labels = no_labels(len(features)) if y is None else as_reals("y", y)
+        if y is not None:
+            outputs = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
+        records = check_records(
+            features,
+            labels,
+            frac_bits=ring.frac_bits,
+            classes=outputs,
+            max_feature_norm=max_feature_norm * scale,
+        )
+    except ArgumentError as error:
+        problem = error
+    size = Public(len(records), records.features.shape[1], records.labels.shape[1])
+    statement = comparable({**settings, "frac_bits": ring.frac_bits})
+    return records, exchange_columns(exchange, [size], statement, problem)
