@@ -32,6 +32,7 @@ class PeaCommands(Commands):
         "features": "extensions.cli.data:extract",
         "schema": "extensions.cli.data:schema",
         "predict": "extensions.cli.model.queries:predict",
+        "explain": "extensions.cli.model.queries:explain",
         "export": "extensions.cli.model.queries:export",
         "evaluate": "extensions.cli.model.shares:evaluate",
         "open": "extensions.cli.model.shares:open_model",

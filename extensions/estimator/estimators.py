@@ -24,7 +24,9 @@ from extensions.ring.fixed_point import Reals
 from extensions.rules import one_of
 from extensions.runs.config.schedule import Asked, Schedule
 from extensions.runs.model import OpenedModel, logits_of, read_opened, write_opened
+from extensions.runs.model.explaining import effects_of
 from extensions.runs.model.inference import scores_of
+from extensions.runs.model.pages import figure_of
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
 
 Mode = Literal["open", "hidden"]
@@ -111,6 +113,21 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         """Writes the model to an .npz file, as `pea train --save` does; its owner may read it."""
         check_is_fitted(self)
         return write_opened(Path(path), self.model_)
+
+    def plot(self, column: str) -> Any:
+        """Returns a matplotlib figure of what a column adds, of an additive model.
+
+        The band is 2.5 standard deviations of the noise in this column's curve alone; below it
+        stands how many records each bin has, with noise.
+
+        Raises:
+            ArgumentError: another kind of model, or no such column.
+        """
+        check_is_fitted(self)
+        effects = effects_of(self.model_)
+        terms = {term.column: term for term in effects.terms}
+        one_of(terms).check("column", column)
+        return figure_of(effects, terms[column])
 
     @classmethod
     def load(cls, path: str | Path, features: Encoder = None) -> Self:

@@ -21,8 +21,11 @@ from extensions.runs.model import (
     write_predictions,
 )
 from extensions.runs.model.backends import Computing
+from extensions.runs.model.explaining import added
 from extensions.runs.model.export import export as write_as
+from extensions.runs.model.inference import NOTHING_BESIDE
 from extensions.runs.model.joint_use import Request
+from extensions.runs.model.pages import write_page
 from extensions.runs.model.parties import LocalRows, Party, Query
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
 from extensions.runs.options import Meeting
@@ -39,17 +42,22 @@ def predict(
     computing: Annotated[Computing, Options("From shares")],
     meeting: Annotated[Meeting | None, Options("From shares, each party by hand")],
     text: Text = None,
+    explain: Annotated[
+        bool, Option(help="Also write what each column adds, of an additive model.")
+    ] = False,
 ) -> None:
     """Predict the class of each record, with its probability.
 
     From shares, records stay secret, and their owner alone gets the predictions.
     """
     query.check()
+    check_left_out("with {model}", explain=explain and query.model is None)
     if query.shares is None:
         assert query.model is not None
         opened = read_opened(query.model)
         features, ids = _asked(opened.header, query, given, text)
-        _write(opened.header, logits_of(opened, features), query.out, ids)
+        beside = added(opened, features) if explain else {}
+        _write(opened.header, logits_of(opened, features), query.out, ids, beside)
         return
     party = Party(query.shares, meeting, computing)
     if party.header.widths:
@@ -90,16 +98,33 @@ def _of_columns(party: Party, query: Query, given: GivenFeatures, text: str | No
         _write(party.header_of(owner), logits, query.out, ids[owner])
 
 
-def _write(header: Header, logits: Reals, out: Path | None, ids: _Ids) -> None:
+def _write(
+    header: Header,
+    logits: Reals,
+    out: Path | None,
+    ids: _Ids,
+    beside: Mapping[str, Sequence[float]] = NOTHING_BESIDE,
+) -> None:
     assert out is not None
-    say(f"{write_predictions(header, logits, out, ids)} {len(logits)} records")
+    say(f"{write_predictions(header, logits, out, ids, beside)} {len(logits)} records")
+
+
+def explain(
+    model: Model,
+    out: Annotated[Path, Option(help="File to write: .html or .png."), Writes()],
+) -> None:
+    """Draw what an additive model has learnt: a curve for each column, with the noise in it."""
+    path = write_page(out, read_opened(model))
+    say(f"{path} {path.stat().st_size} bytes")
 
 
 def export(
     model: Model,
-    to: Annotated[str, Option(help="Format: torch, onnx, keras, safetensors or npz.")],
+    to: Annotated[str, Option(help="Format: torch, onnx, keras, points, safetensors or npz.")],
     out: Annotated[
-        Path, Option(help="File to write: .pt2, .onnx, .keras, .safetensors or .npz."), Writes()
+        Path,
+        Option(help="File: .pt2, .onnx, .keras, .csv, .safetensors or .npz."),
+        Writes(),
     ],
 ) -> None:
     """Write an opened model for another framework, with all that is known of it."""

@@ -24,7 +24,7 @@ from extensions.ring.fixed_point import Reals
 
 EVEN = 0.25
 """What is added, as one more value of each column, before rows are scaled to norm 1."""
-_PLACE_BITS = 30
+PLACE_BITS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def places_in(schema: Schema, x: Reals) -> list[Reals]:
         values = own[:, :-1] if column.missing == "indicator" else own
         if isinstance(column, Number):
             # Places on a grid, as rounding must not move those that lie where cells meet.
-            places = np.round((values[:, 0] + 1.0) * 2.0 ** (_PLACE_BITS - 1)) * 2.0**-_PLACE_BITS
+            places = np.round((values[:, 0] + 1.0) * 2.0 ** (PLACE_BITS - 1)) * 2.0**-PLACE_BITS
             absent = np.zeros(len(x), dtype=bool)
         else:
             places = values.argmax(axis=1).astype(np.float64)

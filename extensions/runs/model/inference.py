@@ -23,6 +23,7 @@ APART: Reals = np.array([[0.5, -0.5], [-0.5, 0.5]])
 _AT_ONCE = 256
 """Most records whose windows lie in memory at a time."""
 NO_IDS: Mapping[str, Sequence[str]] = {}
+NOTHING_BESIDE: Mapping[str, Sequence[float]] = {}
 
 
 def logits_of(model: OpenedModel, features: Reals) -> Reals:
@@ -105,14 +106,18 @@ def scores_of(loss: Loss, logits: Reals) -> Reals:
 
 
 def write_predictions(
-    header: Header, logits: Reals, path: Path, ids: Mapping[str, Sequence[str]] = NO_IDS
+    header: Header,
+    logits: Reals,
+    path: Path,
+    ids: Mapping[str, Sequence[str]] = NO_IDS,
+    beside: Mapping[str, Sequence[float]] = NOTHING_BESIDE,
 ) -> Path:
     """Writes a CSV file, readable by its owner only: a row a record, in their order.
 
     Its columns are those of `ids`, by which its owner knows each record; ``record``, counted from
     1; ``prediction``, the name of the class of the largest logit; and for each class its
     ``probability`` and its ``logit``. Where a number is learnt, just ids, record and prediction, in
-    the target's unit.
+    the target's unit. What is `beside` comes last.
     """
     columns: list[tuple[str, Iterable[object]]] = [*ids.items()]
     columns.append(("record", range(1, len(logits) + 1)))
@@ -127,6 +132,7 @@ def write_predictions(
         for kind, values in (("probability", scores), ("logit", logits)):
             for name, column in zip(names, values.T, strict=True):
                 columns.append((f"{kind} {name}", column.tolist()))
+    columns += beside.items()
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(name for name, _ in columns)

@@ -44,6 +44,12 @@ def _keras() -> Write:
     return keras_model.write
 
 
+def _points() -> Write:
+    from extensions.runs.model.export import points
+
+    return points.write
+
+
 FORMATS: Mapping[str, Format] = {
     "torch": Format(
         suffix=".pt2",
@@ -66,6 +72,7 @@ FORMATS: Mapping[str, Format] = {
         extra="tfe",
         header="header.json in the archive (`zipfile`)",
     ),
+    "points": Format(suffix=".csv", writer=_points, header="none"),
     "safetensors": Format(
         suffix=SAFETENSORS, writer=lambda: write_opened, header="metadata header"
     ),
@@ -73,13 +80,22 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
+def _formats_of(model: OpenedModel) -> list[str]:
+    """Returns the formats that have what a model of this kind computes."""
+    if model.header.spec.is_built:
+        return ["npz", "safetensors"]
+    additive = model.header.grid is not None
+    return [name for name in FORMATS if name != ("keras" if additive else "points")]
+
+
 def export(model: OpenedModel, to: str, path: Path) -> Path:
     """Writes a model in the format of that name, readable by its owner only."""
     one_of(FORMATS).check("to", to)
     chosen = FORMATS[to]
-    if model.header.spec.kind and to not in ("npz", "safetensors"):
+    kind = model.header.spec.kind
+    if to not in (offered := _formats_of(model)):
         advice = "Its weights are arrays by their names."
-        raise ArgumentError("to", to, f"npz or safetensors for {model.header.spec.kind}", advice)
+        raise ArgumentError("to", to, f"{' or '.join(offered)} for {kind or 'it'}", advice)
     if path.suffix != chosen.suffix:
         allowed = f"the path of a file that ends in {chosen.suffix}"
         raise ArgumentError("out", str(path), allowed, code="file")
