@@ -21,7 +21,7 @@ from extensions.runs.model import (
     write_predictions,
 )
 from extensions.runs.model.backends import Computing
-from extensions.runs.model.explaining import added
+from extensions.runs.model.explaining import told_of
 from extensions.runs.model.export import export as write_as
 from extensions.runs.model.inference import NOTHING_BESIDE
 from extensions.runs.model.joint_use import Request
@@ -56,7 +56,7 @@ def predict(
         assert query.model is not None
         opened = read_opened(query.model)
         features, ids = _asked(opened.header, query, given, text)
-        beside = added(opened, features) if explain else {}
+        beside = told_of(opened, features) if explain else {}
         _write(opened.header, logits_of(opened, features), query.out, ids, beside)
         return
     party = Party(query.shares, meeting, computing)

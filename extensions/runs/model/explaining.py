@@ -57,7 +57,7 @@ def effects_of(model: OpenedModel) -> Effects:
     return Effects(unit, outputs, start, scaled)
 
 
-def added(model: OpenedModel, features: Reals) -> dict[str, list[float]]:
+def told_of(model: OpenedModel, features: Reals) -> dict[str, list[float]]:
     """Returns what each column adds to each record, by name, in the unit of `effects_of`.
 
     Of several classes it is what is added to the logit of the class that is predicted.

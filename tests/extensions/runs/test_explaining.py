@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from extensions.estimator import PrivateClassifier, PrivateRegressor
-from extensions.runs.model.explaining import added, effects_of
+from extensions.runs.model.explaining import effects_of, told_of
 from extensions.runs.model.export import export
 from extensions.runs.model.pages import BAND, write_page
 from extensions.runs.model.terms import terms_of
@@ -76,7 +76,7 @@ def test_what_columns_add_is_the_score(fitted):
     effects = effects_of(model)
     own = FRAME[:500]
     features = fitted.known_.rows(own)
-    columns = np.array([*added(model, features).values()]).T
+    columns = np.array([*told_of(model, features).values()]).T
     total = columns.sum(axis=1)
     found = logits(fitted, own)
     if isinstance(fitted, PrivateRegressor):
