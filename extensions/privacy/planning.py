@@ -66,13 +66,16 @@ def plan(phases: tuple[Phase, ...], target: Target) -> tuple[tuple[float, ...], 
     Guarantees:
         All phases, with noise and overflow of that size, have an epsilon that the "pld" accountant
         can tell at delta, for the target's neighbours. The overflow is `allowed_overflow` of the
-        epsilon that they have for replaced records, the larger one, so that both can be told.
+        epsilon that they have for replaced records, the larger one, so that both can be told; 0
+        if none is padded.
     """
     _check_delta(phases, target.delta)
     rough = _calibrated(phases, 0.0, target)
-    curve = privacy_curve(rough, "pld", "replace", coarse=True)
-    overflow = allowed_overflow(epsilon=curve(target.delta * (1 - SHARE)), delta=target.delta)
-    settled = _calibrated(phases, overflow, target)
+    overflow = 0.0
+    if any(each.padded for each in phases):
+        curve = privacy_curve(rough, "pld", "replace", coarse=True)
+        overflow = allowed_overflow(epsilon=curve(target.delta * (1 - SHARE)), delta=target.delta)
+    settled = _calibrated(phases, overflow, target) if overflow else rough
     total_epsilon(settled, delta=target.delta, accountant="pld", neighbours=target.neighbours)
     return tuple(each.noise_multiplier for each in settled), overflow
 

@@ -161,6 +161,7 @@ def test_a_table_gets_curves_where_each_step_is_opened(tmp_path, suffix):
     )
     assert opened.model_.header.run["model"] == "additive"
     assert hidden.model_.header.run["model"] == "logistic"
+    assert 1.999 < opened.epsilon_ <= 2
     assert opened.score(frame, y) > hidden.score(frame, y) + 0.05
     again = PrivateClassifier.load(opened.save(tmp_path / f"model.{suffix}"))
     assert (again.predict_proba(frame) == opened.predict_proba(frame)).all()
