@@ -18,11 +18,12 @@ from torch.distributed import DistError
 from crypten_ext.local_dealer import ADDRESS, check_loopback
 from crypten_ext.processes.liveness import SILENCE, Watch
 from crypten_ext.processes.manifest_exchange import compare_manifests, parties_of
-from crypten_ext.transport.meeting import meeting_place
+from crypten_ext.transport.meeting import connected
 from extensions.checks import waitable
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.protocols.agreement import Statement
 from extensions.runs.options import Meeting
+from extensions.runs.processes.meeting import meeting_place
 from extensions.transport import Local
 from extensions.transport.key_value_store import StoreLostError
 from extensions.transport.reconnecting import RETURN
@@ -123,7 +124,7 @@ def joined_by_tls(
         if missing:
             raise _absent(local, missing, seconds, place.door.refused)
         with _watch(board, rank, len(local.federation.parties), silence) as watch:
-            mesh = until_over.enter_context(place.connected())
+            mesh = until_over.enter_context(connected(place))
             mesh.on_break(watch.look)
             assert watch.connections is not None
             watch.connections.include(mesh.descriptors.values())  # others may have come before it

@@ -63,21 +63,26 @@ def expected(line: str | None, assuming: str = "") -> None:
 
 
 @contextmanager
-def resume_hint(kept: Path | None, *, at_players: bool = False) -> Iterator[None]:
+def resume_hint(
+    kept: Path | None,
+    *,
+    at_players: bool = False,
+    again: str = "give the same command with --resume.",
+) -> Iterator[None]:
     """Adds the command that resumes the run to the error of a lost process, or to Ctrl-C.
 
     Args:
         kept: the run's checkpoint, a file or a folder of them; None or empty: nothing is kept.
         at_players: whether it is a folder that every player has, of which this program sees none.
+        again: how to go on.
     """
     try:
         yield
     except (LostError, KeyboardInterrupt) as error:
-        command = "give the same command with --resume."
         if kept is not None and at_players:
-            error.add_note(f"What players keep in {kept} is not lost: {command}")
+            error.add_note(f"What players keep in {kept} is not lost: {again}")
         elif kept is not None and (kept.is_file() or any(kept.glob("*"))):
-            error.add_note(f"What {kept} keeps is not lost: {command}")
+            error.add_note(f"What {kept} keeps is not lost: {again}")
         raise
 
 
@@ -127,6 +132,28 @@ def counted(unit: str, *, shown: bool = True) -> Iterator[Callable[[int, int], N
     """
     with _bar(unit, shown=shown) as show:
         yield lambda done, total: show(0, done, total)
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str, int, int], None]]:
+    """Shows what is done now, or waited for; yields what to call with it, how much and of what.
+
+    Where nobody watches, a line for each stage: what stands before ", which".
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task, last = bar.add_task(""), ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal last
+            stage = what.partition(", which")[0]
+            if stage != last and not _err.is_terminal:
+                _err.print(stage, highlight=False)
+            last = stage
+            counts = f" {done:,}/{total:,}" if total else ""
+            bar.update(task, description=what + counts, completed=done, total=total or None)
+
+        yield show
 
 
 @contextmanager

@@ -24,6 +24,7 @@ class PeaCommands(Commands):
     own: ClassVar[Mapping[str, str]] = {
         "train": "extensions.cli.training:train",
         "party": "extensions.cli.training:party",
+        "align": "extensions.cli.align:align",
         "plan": "extensions.cli.model.plan:plan",
         "budget": "extensions.cli.budget:budget",
         "keys": "extensions.cli.identities:keys",

@@ -20,11 +20,11 @@ from crypten_ext.processes.interruption import SIGNAL
 from crypten_ext.processes.launch import Parties, template_of
 from crypten_ext.processes.liveness import Watch, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
-from crypten_ext.transport.meeting import meeting_place
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.budget.file import update
 from extensions.runs.processes import LOST_STATUS, Failure, Process
 from extensions.runs.processes.credentials import federation_of
+from extensions.runs.processes.meeting import meeting_place
 from extensions.transport import Local
 from extensions.transport.key_value_store import KeyValueStore, StoreLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of

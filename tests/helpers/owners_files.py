@@ -8,6 +8,7 @@ import numpy as np
 
 from extensions.ring.fixed_point import encode
 from extensions.runs.model import SharedModel, path_of, read_opened, write_shares
+from extensions.transport import Federation, Member, make
 from tests.helpers.commands import call
 
 
@@ -37,6 +38,8 @@ def make_files(folder: Path) -> None:
     npz("one.npz", 30, 10, train_y=np.zeros(30, int), test_y=np.zeros(10, int))
     (folder / "own.toml.npz").write_text("no archive")
     (folder / "own.toml").write_text("steps = 2\n")
+    (folder / "both.toml").write_text("id = ['id', 'a']\n")
+    (folder / "formats.toml").write_text("id-format = ['text', 'date']\n")
     sides = ["left", "right"] * 10
     tables = {
         "own": [["a", "b", "side"], *([str(i), "1", side] for i, side in enumerate(sides))],
@@ -47,10 +50,21 @@ def make_files(folder: Path) -> None:
         "one": [["a", "side"], *([str(i), "left"] for i in range(20))],
         "header": [["a", "side"]],
         "ragged": [["a", "side"], ["1", "left"], ["2"]],
+        "persons": [["id", "a"], *([f"p{i}", "1"] for i in range(20))],
+        "twice": [["id", "a"], ["p1", "1"], ["P1 ", "2"]],
+        "numbers": [["id", "a"], ["1", "1"], ["1e5", "2"]],
         "empty": [],
     }
     for name, rows in tables.items():
         (folder / f"{name}.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    owners = [make(name, folder / f"{name}.pem") for name in ("bank", "telco")]
+    listed = [
+        Member(
+            name=one.name, role="party", address=f"127.0.0.1:{7}{n}", fingerprint=one.fingerprint
+        )
+        for n, one in enumerate(owners)
+    ]
+    Federation(listed).write(folder / "owners.toml")
     (folder / "own.txt").write_text((folder / "own.csv").read_text())
     (folder / "open.pem").write_text("no key")
     (folder / "open.pem").chmod(0o644)

@@ -17,7 +17,7 @@ RECORD = "record"
 """The unit of a run without a schema that names persons."""
 
 _FORMAT = 1
-_DELTAS, _LOG = "deltas", "log"
+_DELTAS, _LOG, _MOST = "deltas", "log", "most_alignments"
 """Beside the entries, so that earlier versions read them."""
 
 
@@ -65,6 +65,7 @@ class Entry:
         spent: whether that was opened, or is about to be; else it is reserved.
         told: how many of its steps were told, or are about to be, of a run that tells one by one.
         delta: of its own epsilon; None where it has none, or an earlier version entered it.
+        aligned: SHA-256 of the ids, of what is no run but an alignment with other owners' lists.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Entry:
     spent: bool = False
     told: int = 0
     delta: float | None = None
+    aligned: str = ""
 
     def epsilon(self, delta: float) -> float:
         """Returns what the run alone costs."""
@@ -105,21 +107,28 @@ class Account:
         cap: what they may cost; None without one.
         entries: in the order in which they began.
         log: what was done, in turn; nothing of it is ever taken out.
+        most_alignments: how many alignments there may be; None for any number.
     """
 
     cap: Cap | None = None
     entries: tuple[Entry, ...] = ()
     log: tuple[Event, ...] = ()
+    most_alignments: int | None = None
 
     @property
     def unit(self) -> str:
         """Whose epsilon it is."""
-        return self.entries[0].unit if self.entries else RECORD
+        return self._runs[0].unit if self._runs else RECORD
+
+    @property
+    def _runs(self) -> list[Entry]:
+        """What may cost something."""
+        return [entry for entry in self.entries if not entry.aligned]
 
     def epsilon(self, delta: float) -> float:
         """Returns an upper bound of what all runs cost together; infinite if there is none."""
         total = self.counted(delta)
-        return min(total, self.entries[0].epsilon(delta)) if len(self.entries) == 1 else total
+        return min(total, self._runs[0].epsilon(delta)) if len(self._runs) == 1 else total
 
     def counted(self, delta: float) -> float:
         """Returns what all runs count for a further one, which may depend on what they told.
@@ -149,9 +158,13 @@ class Account:
         Raises ArgumentError, which names `where` the ledger is, if earlier runs are about other
         units or the cap does not allow this one.
         """
-        if self.find(entry.name):
-            return self
-        if entry.unit != self.unit and self.entries:
+        if before := self.find(entry.name):
+            return self._changed(entry.name, lambda _: entry) if before.aligned else self
+        after = replace(self, entries=(*self.entries, entry))
+        if entry.aligned:
+            self.check_alignments()
+            return after
+        if entry.unit != self.unit and self._runs:
             raise ArgumentError(
                 "budget",
                 f"a run for each {entry.unit}, after runs for each {self.unit} in {where}",
@@ -159,7 +172,6 @@ class Account:
                 "Epsilons for different ones do not add up. Run with the same unit of the schema, "
                 "or keep another ledger as {budget}.",
             )
-        after = replace(self, entries=(*self.entries, entry))
         if self.cap is None:
             return after
         if entry.exact and not self.cap.except_held_out:
@@ -182,6 +194,14 @@ class Account:
                 code="range",
             )
         return after
+
+    def check_alignments(self) -> None:
+        """Raises ArgumentError if there may be no further alignment."""
+        made, most = len(self.entries) - len(self._runs), self.most_alignments
+        if most is not None and made >= most:
+            rule = f"more than {made}, the number of alignments in the ledger"
+            hint = "In each of them others may ask for persons whom they guess."
+            raise ArgumentError("most_alignments", most, rule, hint, code="range")
 
     def without(self, name: str) -> "Account":
         """Returns the account without a reservation of that name, of which there must be one."""
@@ -228,6 +248,7 @@ class Account:
         }
         said |= {_DELTAS: deltas} if deltas else {}
         said |= {_LOG: self.log} if self.log else {}
+        said |= {_MOST: self.most_alignments} if self.most_alignments is not None else {}
         return json.dumps(said, indent=2) + "\n"
 
     @classmethod
@@ -242,6 +263,7 @@ class Account:
                 cap=None if data["cap"] is None else Cap(**data["cap"]),
                 entries=tuple(_entry(each, deltas) for each in data["entries"]),
                 log=tuple(Event(*each) for each in data.get(_LOG, ())),
+                most_alignments=data.get(_MOST),
             )
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             hint = f"{type(error).__name__}: {error}."
@@ -249,11 +271,12 @@ class Account:
 
 
 def _fields(entry: Entry) -> dict[str, Any]:
-    """What a ledger says of a run; earlier versions read it, too, unless it tells step by step."""
+    """What a ledger says of a run; earlier versions read it, too, but for newer kinds of it."""
     fields = {**vars(entry), "ledger": json.loads(entry.ledger.to_json())}
     del fields["delta"]
-    if not entry.told:
-        del fields["told"]
+    for name in ("told", "aligned"):
+        if not fields[name]:
+            del fields[name]
     return fields
 
 

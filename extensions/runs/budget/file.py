@@ -103,6 +103,8 @@ def _events(before: Account, after: Account) -> Iterator[Event]:
     if after.cap != before.cap and (cap := after.cap) is not None:
         what = f"set the cap to epsilon {cap.epsilon:g} at delta {cap.delta:g}"
         yield made(run="", what=what + ", for training alone" * cap.except_held_out)
+    if after.most_alignments != before.most_alignments:
+        yield made(run="", what=f"set the most alignments to {after.most_alignments}")
     for entry in before.entries:
         if after.find(entry.name) is None:
             yield made(run=entry.name, what=f"freed {entry.title}")

@@ -5,6 +5,8 @@ BASES = {
     "party": "--rank=0 --rendezvous=tcp://127.0.0.1:29511 --world-size=2 --join-timeout=1 "
     "--records=given/own.npz --classes=2 --provider=tfp --steps=2 "
     "--noise-multiplier=1 --delta=1e-5",
+    "align": "--records=given/persons.csv --id=id --rank=0 --world-size=2 --key=given/bank.pem "
+    "--rendezvous=tls://given/owners.toml --join-timeout=1 --out=aligned.csv",
     "plan": "--records=300 --columns=64 --backend=clear --parties=2 --noise-multiplier=1 "
     "--delta=1e-5",
     "prepare": "--out=material --parties=2 --steps=2 --noise-multiplier=1 --delta=1e-5 "
@@ -164,6 +166,30 @@ dealer value --provider=dealer --dealer=127.0.0.1:99999
 parties range --rank=1 --world-size=1
 label choice --records=given/own.csv --label=nothing
 weights needs --weights=given/own.npz
+""",
+    "align": """
+key missing !key
+rendezvous value !key --rendezvous=tcp://127.0.0.1:29511
+rank value --rank=1
+world_size range --world-size=1
+world_size value --world-size=3
+join_timeout value --join-timeout=0
+out value --out=aligned.txt
+id choice --id=nothing
+id data --records=given/twice.csv
+id data --records=given/numbers.csv
+id value !id --config=given/both.toml
+id_format range --id-format=words
+id_format range --config=given/formats.toml
+id data --id-format=date
+pad_to range --pad-to=19
+least range --least=-1
+most_ids range --most-ids=0
+processes range --processes=0
+most_alignments range --most-alignments=0
+records data --records=given/ragged.csv --id=side
+records file --records=given/empty.csv
+records file --records=given/nowhere.csv
 """,
     "plan": """
 method value --method=statistics --loss=least-squares !steps

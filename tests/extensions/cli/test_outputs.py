@@ -60,6 +60,7 @@ REFUSED = {
     "a ledger under another name": ((*PLAN, "--json", "moved.json"), "ledger"),
 }
 WRITTEN = {
+    "align": {"checkpoint", "out"},
     "budget": {"json"},
     "evaluate": {"json"},
     "export": {"out"},

@@ -594,3 +594,38 @@ def test_a_ledger_of_a_later_version_is_named_and_kept(tmp_path):
         Reservations([(path, entry("b"))]).reserve()
     assert "its format is 2, not 1" in caught.value.hint
     assert path.read_text() == later
+
+
+def alignment(name: str) -> Entry:
+    return entry(name, ledger=Ledger(), spent=True, aligned="ab" * 32)
+
+
+def test_alignments_cost_nothing_and_change_no_sum(tmp_path):
+    """Nor the unit, nor whether a single run is composed by the tighter accountant."""
+    where = tmp_path / "l"
+    plain = Account().with_entry(entry("run", unit="person of column id"), where)
+    mixed = Account().with_entry(alignment("one"), where)
+    mixed = mixed.with_entry(entry("run", unit="person of column id"), where)
+    mixed = mixed.with_entry(alignment("two"), where)
+    assert mixed.epsilon(DELTA) == plain.epsilon(DELTA) < plain.counted(DELTA)
+    assert mixed.unit == plain.unit
+    assert Account.from_json(mixed.to_json()).to_json() == mixed.to_json()
+    assert "aligned" not in plain.to_json()
+
+
+def test_there_are_no_more_alignments_than_the_owner_allows(tmp_path):
+    path = tmp_path / "own.budget.json"
+    update(path, lambda account: replace(account, most_alignments=2))
+    for name in ("one", "two"):
+        update(path, lambda account, name=name: account.with_entry(alignment(name), path))
+    with refused("most_alignments", "range", 2):
+        update(path, lambda account: account.with_entry(alignment("three"), path))
+    after = update(path, lambda account: account.with_entry(entry("run"), path))
+    again = replace(alignment("two"), opens=("7 common persons",))
+    after = update(path, lambda account: account.with_entry(again, path))
+    assert [each.name for each in after.entries] == ["one", "two", "run"]
+    assert [each.opens for each in read(path).entries] == [(), again.opens, ()]
+    assert [event.what for event in read(path).log if "common" in event.what] == [
+        "opened 7 common persons"
+    ]
+    assert read(path).log[0].what == "set the most alignments to 2"

@@ -1,0 +1,135 @@
+"""What owners tell each other, and who is named when one is lost."""
+
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from extensions.alignment import Owners
+from extensions.alignment.owners import _BEAT
+from extensions.errors import PartyLostError
+from extensions.runs.processes.credentials import federation_of
+from extensions.runs.processes.meeting import meeting_place
+from extensions.transport import Local
+from extensions.transport.reliable_channel import ReliableChannel
+from tests.helpers.aligning import nothing
+from tests.helpers.federations import at_once, identities, listeners
+from tests.helpers.patience import PATIENCE, wait_until
+
+NAMES = ("bank", "telco", "insurer")
+
+
+def together(folder, *tasks, back=PATIENCE, silence=PATIENCE):
+    """What each task returns or raises, called with its owner's `Owners`, over TLS."""
+    names, places = NAMES[: len(tasks)], listeners(len(tasks))
+    own = identities(folder, *names)
+    federation = federation_of(own, places)
+    for place in places:
+        place.close()
+
+    over = threading.Event()
+
+    def owner(rank):
+        with ExitStack() as stack:
+            place = meeting_place(Local(own[rank], federation), PATIENCE, back, "align")
+            mesh = stack.enter_context(stack.enter_context(place).connected())
+            if tasks[rank] is None:  # one that says nothing
+                stack.callback(ReliableChannel(mesh, 1 << 20, nothing, nothing).close)
+                return over.wait(PATIENCE)
+            stack.callback(over.set)
+            return tasks[rank](stack.enter_context(Owners(mesh, names, nothing, silence)))
+
+    return at_once(*(lambda rank=rank: owner(rank) for rank in range(len(tasks))))
+
+
+def test_all_hear_all_in_turn(tmp_path):
+    def say(owners):
+        return [owners.exchange(f"{n} of {owners.rank}".encode()) for n in range(3)]
+
+    expected = [[f"{n} of {rank}".encode() for rank in range(3)] for n in range(3)]
+    assert together(tmp_path, say, say, say) == [expected] * 3
+
+
+def test_who_waits_is_told_what_the_other_does(tmp_path):
+    shown = []
+
+    def busy(owners):
+        owners.doing("multiplies bank's list", 10_000, 198_004)
+        wait_until(lambda: any("198,004" in each for each in shown))
+        owners.send(0, b"done")
+
+    def waits(owners):
+        owners._show = lambda what, *_: shown.append(what)
+        return owners.receive(1)
+
+    assert together(tmp_path, waits, busy)[0] == b"done"
+    assert shown[-1] == "waiting for telco, which multiplies bank's list, 10,000 of 198,004"
+
+
+def test_all_name_the_one_that_failed(tmp_path):
+    def fails(_):
+        raise KeyError("a secret")
+
+    def waits(owners):
+        return owners.receive((owners.rank + 2) % 3)  # each for another one
+
+    first, second, third = together(tmp_path, waits, fails, waits)
+    assert isinstance(second, KeyError)
+    for lost in (first, third):
+        assert isinstance(lost, PartyLostError)
+        assert str(lost) == "party 1 ended by KeyError"
+
+
+def test_what_an_owner_says_of_the_lost_cannot_control_a_terminal(tmp_path):
+    def fails(_):
+        raise PartyLostError(2, "\x1b[2J said\n" + 1000 * "x")
+
+    lost = together(tmp_path, lambda owners: owners.receive(1), fails, lambda _: None)[0]
+    assert lost.rank == 2
+    assert str(lost).isprintable()
+    assert len(str(lost)) < 300
+
+
+def test_one_that_says_nothing_is_lost_in_time(tmp_path):
+    """Though its host answers, as that of a process that is stopped."""
+    lost, _ = together(tmp_path, lambda owners: owners.receive(1), None, silence=2.5 * _BEAT)
+    assert isinstance(lost, PartyLostError)
+    assert lost.rank == 1
+    assert "(telco)" in str(lost)
+
+
+def test_one_that_has_left_is_missed_at_once(tmp_path):
+    def leaves(owners):
+        owners.send(0, b"last")
+
+    def waits(owners):
+        return owners.receive(1), owners.receive(1)
+
+    lost, _ = together(tmp_path, waits, leaves)
+    assert isinstance(lost, PartyLostError)
+    assert "has left" in str(lost)
+
+
+def test_what_was_sent_before_an_owner_left_is_received(tmp_path):
+    def leaves(owners):
+        for n in range(50):
+            owners.send(0, bytes([n]) * 100_000)
+
+    def waits(owners):
+        wait_until(lambda: owners._left)
+        return [owners.receive(1)[:1] for _ in range(50)]
+
+    assert together(tmp_path, waits, leaves)[0] == [bytes([n]) for n in range(50)]
+
+
+def test_who_is_lost_while_others_compute_is_told_by_their_next_word(tmp_path):
+    def fails(_):
+        raise OSError("disk")
+
+    def computes(owners):
+        wait_until(lambda: owners._lost)
+        with pytest.raises(PartyLostError) as lost:
+            owners.doing("multiplies", 1, 2)
+        return lost.value.rank
+
+    assert together(tmp_path, computes, fails)[0] == 1
