@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.tabular import additive
+from benchmarks.defaults import additive
 
 
 @pytest.mark.filterwarnings("ignore")
