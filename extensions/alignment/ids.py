@@ -106,10 +106,11 @@ def ids_of(columns: Sequence[Sequence[str]], formats: Sequence[IdFormat]) -> Ids
     again = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
     if again.size:
         first, second = sorted(order[again[0] : again[0] + 2] + 1)
-        number = np.unique(digests[order[again]]).size
-        given = f"{number} ids in several records, such as records {first} and {second}"
+        others = np.unique(digests[order[again]]).size - 1
+        given = f"records {first} and {second}"
+        given += f", and those of {others} more ids," if others else ""
         advice = "Join a person's records first: counts and means of visits, for example."
-        raise ArgumentError("id", given, "of one record each", advice, code="data")
+        raise ArgumentError("id", given, "of different persons", advice, code="data")
     digits = 1.0 if numeric == len(digests) else 0.5 if numeric else 0.0
     shortest, longest = min(lengths, default=0), max(lengths, default=0)
     return Ids(

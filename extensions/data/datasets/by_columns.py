@@ -4,12 +4,12 @@ What an owner's rows become depends on its own columns of one person alone.
 """
 
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from extensions.checks import LABELS, check_label
+from extensions.data.aligned import Alignment
 from extensions.data.datasets.files import read_classes, read_party_file
 from extensions.data.datasets.records import (
     KINDS,
@@ -19,7 +19,7 @@ from extensions.data.datasets.records import (
     facts_of,
     has_labels,
     no_labels,
-    unreadable,
+    unusable,
 )
 from extensions.data.datasets.sources import NO_COLUMNS, in_order
 from extensions.data.datasets.tables import (
@@ -39,9 +39,6 @@ from extensions.data.schema.cells import Cells, label_of
 from extensions.data.schema.encoding import Encoded, encode_unlabelled
 from extensions.errors import ArgumentError
 from extensions.rules import Whole
-
-ALIGNMENT = "alignment.json"
-"""File of `pea align`, beside an owner's aligned records."""
 
 
 def load_columns(
@@ -81,7 +78,7 @@ def load_columns(
                 found, recipe, known = _plain(path, tables[path], columns, known)
                 said = None if known is None else len(known)
             part = in_order(seed, found)
-        recipe = {**part.recipe, **recipe, **_order_of(path)}
+        recipe = {**part.recipe, **recipe, **_order_of(path, part)}
         part = replace(part, recipe=recipe, schema=schemas.get(path, schema), classes=said or 0)
         parts.append(part)
     return _checked(parts, classes)
@@ -154,19 +151,19 @@ def _plain(
     return Encoded(x=x, y=y), facts_of(order, known or ()), known
 
 
-def _order_of(path: Path) -> dict[str, str]:
+def _order_of(path: Path, part: Split) -> dict[str, str]:
     """Returns the digest of the order in which `pea align` put the records; nothing if it did not.
 
     Raises:
-        ArgumentError: a file of that name that `pea align` has not written.
+        ArgumentError: a file of that name that `pea align` has not written, or for other records.
     """
-    beside = path.with_name(ALIGNMENT)
+    beside, rows = Alignment.beside(path), len(part.train_x) + len(part.test_x)
     if not beside.is_file():
         return {}
-    try:
-        return {ORDER: str(json.loads(beside.read_text(encoding="utf-8"))["order"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise unreadable(str(beside), "a file of `pea align`") from error
+    if (found := Alignment.read(beside)).rows != rows:
+        rule, advice = f"the {found.rows} that were aligned", "Align the file again."
+        raise unusable(f"{path.name}: {rows} records", rule, advice)
+    return {ORDER: found.order}
 
 
 def _checked(parts: list[Split], classes: int | None) -> list[Split]:

@@ -5,15 +5,16 @@ from contextlib import ExitStack
 
 import pytest
 
-from extensions.alignment import Owners
+from extensions.alignment import AlignmentRing, ListStore, Owners, Workers
 from extensions.alignment.owners import _BEAT
 from extensions.errors import PartyLostError
 from extensions.runs.processes.credentials import federation_of
 from extensions.runs.processes.meeting import meeting_place
 from extensions.transport import Local
 from extensions.transport.reliable_channel import ReliableChannel
-from tests.helpers.aligning import nothing
-from tests.helpers.federations import at_once, identities, listeners
+from tests.helpers.aligning import ANY_NUMBER, lists_of, nothing
+from tests.helpers.cable import cuts_of
+from tests.helpers.federations import at_once, cabled, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
 
 NAMES = ("bank", "telco", "insurer")
@@ -133,3 +134,29 @@ def test_who_is_lost_while_others_compute_is_told_by_their_next_word(tmp_path):
         return lost.value.rank
 
     assert together(tmp_path, computes, fails)[0] == 1
+
+
+def test_connections_that_break_are_replaced_and_nothing_is_lost(tmp_path, monkeypatch):
+    for module in ("ring", "store"):
+        monkeypatch.setattr(f"extensions.alignment.{module}.BLOCK", 20)
+    lists = [[f"person {n}" for n in range(first, first + 300)] for first in (0, 100)]
+    with cabled(tmp_path) as link:
+
+        def owner(rank):
+            try:
+                with Owners(link.meshes[rank], NAMES[:2], nothing) as owners:
+                    (ids,) = lists_of(lists[rank])
+                    store = ListStore(tmp_path / f"kept-{rank}", "subject")
+                    ring = AlignmentRing(ids, ANY_NUMBER, owners, store, Workers(1))
+                    return ring.run(nothing, nothing)
+            except BaseException:
+                link.give_up()  # the other one waits for nothing
+                raise
+
+        link.cable.limit = cuts_of(0, 8, 2500, 20_000)
+        link.cable.reset()
+        found = at_once(lambda: owner(0), lambda: owner(1))
+        assert len(link.cable.carried) >= 5
+    named = [[own[row] for row in one.rows] for own, one in zip(lists, found, strict=True)]
+    assert named[0] == named[1]
+    assert {*named[0]} == {*lists[0]} & {*lists[1]}

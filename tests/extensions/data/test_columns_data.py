@@ -78,11 +78,19 @@ def test_tables_without_a_schema_and_arrays_go_together(files, tmp_path):
     assert (alone.classes, has_labels(alone.train_y)) == (3, False)
 
 
+def aligned(folder, rows=20, order="a" * 64):
+    """What `pea align` writes beside the records in a folder."""
+    found = {"rows": rows, "order": order, "members": ["a", "b"], "sizes": [30, 40], "owner": "a"}
+    path = folder / "alignment.json"
+    path.write_text(json.dumps({"format": 1, **found}))
+    return path
+
+
 @pytest.mark.parametrize(
     ("change", "argument", "value"),
     [
         ("rows", "records", [20, 19]),
-        ("order", "order", ["a", "b"]),
+        ("order", "order", ["a" * 64, "b" * 64]),
         ("no labels", "records", "column side, in no file"),
         ("two with labels", "records", "column side, in a.csv, b.csv"),
         ("a column twice", "records", "column c1, in a.csv, b.csv"),
@@ -96,7 +104,7 @@ def test_files_that_do_not_go_together_are_refused(change, argument, value, file
         case "order":
             for name, path in zip("ab", files, strict=True):
                 (tmp_path / name).mkdir()
-                (tmp_path / name / "alignment.json").write_text(json.dumps({"order": name}))
+                aligned(tmp_path / name, order=name * 64)
                 files[files.index(path)] = path.rename(tmp_path / name / path.name)
         case "no labels":
             written(files[1], 1)
@@ -111,14 +119,15 @@ def test_files_that_do_not_go_together_are_refused(change, argument, value, file
 
 
 def test_an_alignment_is_stated_and_one_that_is_none_is_refused(files, tmp_path):
-    beside = tmp_path / "alignment.json"
-    beside.write_text(json.dumps({"order": "abc", "sizes": [3, 4]}))
+    beside = aligned(tmp_path)
     parts = load_columns(files, 3, schema=SCHEMA)
-    assert (
-        {part.recipe[ORDER] for part in parts} == {"abc"} == {common_facts(parts[0].recipe)[ORDER]}
-    )
+    orders = {part.recipe[ORDER] for part in parts}
+    assert orders == {"a" * 64} == {common_facts(parts[0].recipe)[ORDER]}
+    aligned(tmp_path, rows=19)
+    with refused("records", "data", "a.csv: 20 records"):
+        load_columns(files, 3, schema=SCHEMA)
     beside.write_text("[]")
-    with refused("records", "file", str(beside)):
+    with refused("alignment", "file", str(beside)):
         load_columns(files, 3, schema=SCHEMA)
 
 
