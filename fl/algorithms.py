@@ -58,6 +58,7 @@ class Scaffold(LocalSGD):
     """
 
     stateful: ClassVar[bool] = True
+    whole_model: ClassVar[bool] = True
     equal_weights: ClassVar[bool] = True
 
     def extra(self, model: nn.Module) -> dict[str, Tensor]:
@@ -109,6 +110,8 @@ class NormalizedSGD(LocalSGD):
     Source:
         Wang et al., NeurIPS 2020, equation (11), for SGD without momentum.
     """
+
+    whole_model: ClassVar[bool] = True
 
     def extra(self, model: nn.Module) -> dict[str, Tensor]:
         """Returns the number of steps, of which the server learns the mean."""

@@ -2,21 +2,104 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
 from extensions.errors import ArgumentError, UpdateError
 
 Weights = npt.NDArray[np.float32]
+Shared = str | Sequence[str]
+"""Which values of a model clients exchange: `Parts.of`."""
+
+LOCAL = "local."
+"""Before the names of values that a client keeps, among those of its state."""
 
 
-def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
+@dataclass(frozen=True)
+class Parts:
+    """The names of what clients do not exchange of a model, though training changes it.
+
+    Attributes:
+        without: all of them.
+        local: those that each client keeps from round to round, and integers.
+    """
+
+    without: tuple[str, ...] = ()
+    local: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: nn.Module, *, statistics: bool = True, shared: Shared = "all") -> "Parts":
+        """Returns the parts of a model by the settings of a run.
+
+        Raises ArgumentError for a name that nothing has which training changes.
+        """
+        state, others = _state(model), running_statistics(model)
+        names = [k for k, v in state.items() if _moves(v)]
+        chosen = names if shared == "all" else _chosen(model, names, others, shared)
+        dropped = () if statistics else others
+        without = tuple(k for k in names if k not in chosen or k in dropped)
+        if shared == "all":
+            return cls(without)
+        sent = {id(v) for v in _exchanged(model, without).values()}
+        kept = (k for k, v in state.items() if id(v) not in sent and _trains(v, statistics))
+        return cls(without, tuple(kept))
+
+    def get(self, model: nn.Module) -> dict[str, Tensor]:
+        """Returns a copy of what a client keeps of a model, by name after `LOCAL`."""
+        state = _state(model)
+        return {f"{LOCAL}{k}": state[k].detach().to("cpu", copy=True) for k in self.local}
+
+    def set(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
+        """Gives the model what a client's state has of it, which is nothing before its first round.
+
+        Raises ArgumentError if that is of other names, types or shapes.
+        """
+        ours = {f"{LOCAL}{k}": v.detach() for k, v in _state(model).items() if k in self.local}
+        kept = {name: state[name] for name in ours if name in state}
+        same = [v.shape == ours[k].shape and v.dtype == ours[k].dtype for k, v in kept.items()]
+        if kept and not (all(same) and kept.keys() == ours.keys()):
+            rule = "what clients keep of this model"
+            raise ArgumentError("state of a client", sorted(kept)[:2], rule, code="file")
+        for name, value in kept.items():
+            ours[name].copy_(value)
+
+
+WHOLE = Parts()
+
+
+def _chosen(
+    model: nn.Module, names: Sequence[str], statistics: Collection[str], shared: Shared
+) -> Collection[str]:
+    """Returns the names among these that clients share."""
+    if shared == "trainable":
+        return set(names) - set(statistics)
+    if shared == "fedbn":
+        modules = model.named_modules(remove_duplicate=False)
+        layers = tuple(f"{name}." for name, part in modules if isinstance(part, _BatchNorm))
+        return {k for k in names if not k.startswith(layers)}
+    patterns = [shared] if isinstance(shared, str) else shared
+    if not isinstance(patterns, Sequence) or not all(isinstance(p, str) for p in patterns):
+        raise ArgumentError("shared", shared, "names of parameters, or a choice", code="type")
+    found = {p: {k for k in names if fnmatchcase(k, p)} for p in patterns}
+    wrong = [p for p, own in found.items() if not own]
+    if wrong or not found:
+        rule = "'all', 'trainable', 'fedbn', or names of parameters that are trained"
+        hint = f"The model has {', '.join(names)}."
+        raise ArgumentError("shared", wrong, rule, hint, code="choice")
+    return set().union(*found.values())
+
+
+def _entries(model: nn.Module, without: Collection[str]) -> dict[str, Tensor]:
     """Returns what clients exchange of a model, by name, in single precision."""
-    entries = _exchanged(model, statistics)
+    entries = _exchanged(model, without)
     if wrong := {str(entry.dtype) for entry in entries.values()} - {"torch.float32"}:
         rule, hint = "of single precision", "Type: model.float()"
         raise ArgumentError("model", sorted(wrong), rule, hint, code="type")
@@ -25,10 +108,9 @@ def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
     return entries
 
 
-def _exchanged(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
+def _exchanged(model: nn.Module, without: Collection[str]) -> dict[str, Tensor]:
     """Returns each tensor once, under the first of its names where layers share it."""
-    left_out = () if statistics else running_statistics(model)
-    found = {k: v for k, v in _state(model).items() if k not in left_out and _moves(v)}
+    found = {k: v for k, v in _state(model).items() if k not in without and _moves(v)}
     first = {id(entry): name for name, entry in reversed(found.items())}
     once = {name: entry for name, entry in found.items() if first[id(entry)] == name}
     places = Counter(entry.data_ptr() for entry in once.values() if entry.numel())
@@ -49,9 +131,11 @@ def _state(model: nn.Module) -> dict[str, Tensor]:
 
 def _moves(entry: Tensor) -> bool:
     """Whether training changes an entry: a buffer, or a parameter that is not frozen."""
-    return entry.is_floating_point() and (
-        entry.requires_grad or not isinstance(entry, nn.Parameter)
-    )
+    return entry.is_floating_point() and _trains(entry, buffers=True)
+
+
+def _trains(entry: Tensor, buffers: bool) -> bool:
+    return entry.requires_grad or (buffers and not isinstance(entry, nn.Parameter))
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -68,18 +152,18 @@ def running_statistics(model: nn.Module) -> tuple[str, ...]:
 
 
 def get_weights(
-    model: nn.Module, *, statistics: bool = True, like: nn.Module | None = None
+    model: nn.Module, *, without: Collection[str] = (), like: nn.Module | None = None
 ) -> Weights:
     """Returns a copy of what clients exchange of a model (size,).
 
-    That is every parameter that is trained, and with statistics every floating-point buffer; a
-    tensor that layers share is there once. Frozen parameters, integer buffers such as counts of
-    batches, and statistics that are left out are no part of it: every training of a client begins
-    with those of the model that the run was given.
+    That is every parameter that is trained, and every floating-point buffer; a tensor that layers
+    share is there once. Frozen parameters, integer buffers such as counts of batches, and what is
+    left out are no part of it: every training of a client begins with those of the model that the
+    run was given, or with its own (`Parts`).
 
     Args:
         model: of single precision in what is exchanged.
-        statistics: whether floating-point buffers are part of it.
+        without: names of what is left out.
         like: the model that says what is exchanged, of which `model` was a copy before its
             training; None: `model` itself.
 
@@ -88,18 +172,18 @@ def get_weights(
             parameters are several in the same memory: copies of it would not share that.
     """
     state = _state(model)
-    entries = [state[name].detach() for name in _entries(like or model, statistics)]
+    entries = [state[name].detach() for name in _entries(like or model, without)]
     row: Weights = torch.cat([entry.reshape(-1).cpu().float() for entry in entries]).numpy().copy()
     return row
 
 
-def not_exchanged(model: nn.Module, *, statistics: bool) -> dict[str, str]:
-    """Returns a digest of the floating-point values that clients keep as they were, for `facts`.
+def not_exchanged(model: nn.Module, *, without: Collection[str] = ()) -> dict[str, str]:
+    """Returns a digest of the floating-point values that are not exchanged, for `facts`.
 
     All parties of a run, and a run that goes on, must have the same. It is empty where all is
     exchanged.
     """
-    exchanged = {id(entry) for entry in _exchanged(model, statistics).values()}
+    exchanged = {id(entry) for entry in _exchanged(model, without).values()}
     kept = {k: v for k, v in _state(model).items() if v.is_floating_point()}
     digest = hashlib.sha256()
     left = {k: v.detach().cpu() for k, v in kept.items() if id(v) not in exchanged}
@@ -109,17 +193,17 @@ def not_exchanged(model: nn.Module, *, statistics: bool) -> dict[str, str]:
     return {"not exchanged": digest.hexdigest()} if left else {}
 
 
-def of_parameters(model: nn.Module, *, statistics: bool = True) -> npt.NDArray[np.bool_]:
+def of_parameters(model: nn.Module, *, without: Collection[str] = ()) -> npt.NDArray[np.bool_]:
     """Returns which values of `get_weights` are parameters, (size,)."""
     others = running_statistics(model)
-    entries = _entries(model, statistics)
+    entries = _entries(model, without)
     return np.concatenate([np.full(entries[k].numel(), k not in others) for k in entries])
 
 
-def set_weights(model: nn.Module, weights: Weights, *, statistics: bool = True) -> None:
-    """Gives the model these values, in place; without statistics its parameters alone."""
+def set_weights(model: nn.Module, weights: Weights, *, without: Collection[str] = ()) -> None:
+    """Gives the model these values of `get_weights`, in place."""
     row = torch.from_numpy(weights.copy())
-    entries = _entries(model, statistics).values()
+    entries = _entries(model, without).values()
     with torch.no_grad():
         parts = torch.split(row, [entry.numel() for entry in entries])
         for entry, part in zip(entries, parts, strict=True):

@@ -99,7 +99,7 @@ class RemoteClient:
         self.settings = copy.copy(self.settings)
         self.settings.aggregator = own_aggregator(self.settings, self.identities)
         self.settings.check_model(self.model, self.clients)
-        kept = not_exchanged(self.model, statistics=self.settings.exchanges_statistics)
+        kept = not_exchanged(self.model, without=self.settings.parts(self.model).without)
         self.settings.facts = {**self.settings.facts, **kept}
         named = {f"client {self.client}": self.records}
         ((x, y),) = self.settings.checked_records(self.model, named)
@@ -205,10 +205,10 @@ class RemoteClient:
         if received.shape != (wanted,):
             raise UpdateError(f"a model of {received.size} values was sent, not of {wanted}")
         training = self.train or settings.training
-        statistics = settings.exchanges_statistics
+        parts = settings.parts(self.model)
         told = {self.client: settings.of_client(round.number, self.client)}
         hidden = settings.mechanism.hides_updates
-        with Trainer(self.model, training, 1, statistics=statistics, hidden=hidden) as trainer:
+        with Trainer(self.model, training, 1, parts=parts, hidden=hidden) as trainer:
             trained = trainer.train(received, {self.client: self._records}, told)(self.client)
         return settings.update(round, self.client, trained, received)
 
@@ -317,10 +317,12 @@ def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggr
     if aggregator.one_process:
         rule = f"'server' {hosts} and answer its requests"
         raise ArgumentError("led_by", "client", rule, code="choice")
-    if getattr(settings.training, "stateful", False):
-        name = type(settings.training).__name__
+    stateful = getattr(settings.training, "stateful", False)
+    if stateful or settings.shared != "all":
+        name = "train" if stateful else "shared"
+        value = type(settings.training).__name__ if stateful else settings.shared
         hint = "A client that starts anew would have lost what it keeps between rounds."
-        raise ArgumentError("train", name, hosts, hint, code="conflict")
+        raise ArgumentError(name, value, hosts, hint, code="conflict")
     if aggregator.signs and identities is None:
         rule = f"with {type(aggregator).__name__}, whose clients sign"
         hint = "Type: ssh-keygen -t ecdsa -b 384 -f 0"

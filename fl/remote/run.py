@@ -37,7 +37,8 @@ class RemoteRun(Course):
 
     Guarantees:
         The machines are those of `FederatedAveraging`: with the same settings, model and records
-        the models are equal, bit for bit, unless a mechanism draws noise. With `checkpoint` a run
+        the models are equal, bit for bit, unless a mechanism draws noise or the simulation trains
+        in cohorts. With `checkpoint` a run
         goes on after its process ended: every number of a round is begun once, and a round that was
         interrupted counts as one that failed. It is charged like any other, and the run goes on
         with the next number, so that clients reveal one sum a round at most, whatever the server

@@ -40,12 +40,12 @@ class Cohorts:
     Attributes:
         model: its structure, and what is frozen in it.
         training: what each client does.
-        statistics: whether running statistics are part of the weights.
+        without: names of values that are no part of the weights.
     """
 
     model: nn.Module
     training: LocalSGD
-    statistics: bool
+    without: tuple[str, ...] = ()
 
     def why_not(self, records: Own) -> str:
         """Returns why clients are trained one by one, or "" if they need not be.
@@ -78,7 +78,7 @@ class Cohorts:
         return y.ndim == 1 and loss is cross_entropy
 
     def _differs(self, x: Tensor, y: Tensor) -> str:
-        weights = get_weights(self.model, statistics=self.statistics)
+        weights = get_weights(self.model, without=self.without)
         draws = torch.Generator().manual_seed(0)
         records, rounds, apart = [], [], []
         for client, rows in enumerate((3, 5)):  # batches of 2 and 1: one client pauses, all pad
@@ -90,7 +90,7 @@ class Cohorts:
             model = copy.deepcopy(self.model)
             torch.default_generator.manual_seed(client)
             self.training(model, TensorDataset(*own), rounds[-1])
-            apart.append(get_weights(model, statistics=self.statistics, like=self.model))
+            apart.append(get_weights(model, without=self.without, like=self.model))
         for one, other in zip(apart, self.train(weights, records, rounds), strict=True):
             if not abs(one - other).max() <= _CLOSE * max(1.0, abs(one).max()):
                 return "its loss is no mean over a batch, or training changes more than weights"
@@ -105,7 +105,7 @@ class Cohorts:
             Exception: whatever torch raises for a model, loss or record that no cohort takes.
         """
         model = copy.deepcopy(self.model).train()
-        set_weights(model, weights, statistics=self.statistics)
+        set_weights(model, weights, without=self.without)
         plans = [
             list(self.training.batches(len(x), torch.Generator().manual_seed(each.seed)))
             for (x, _), each in zip(records, rounds, strict=True)
@@ -137,7 +137,7 @@ class Cohorts:
             with torch.no_grad():
                 for k, p in trained:
                     p.copy_(rows[k][row])
-            results[client] = get_weights(model, statistics=self.statistics, like=self.model)
+            results[client] = get_weights(model, without=self.without, like=self.model)
         return [results[client] for client in range(len(order))]
 
     def takes(self, records: Sequence[Own]) -> list[bool]:

@@ -108,7 +108,8 @@ class Course(RunSettings):
         rounds: of the whole run, including those before it was saved; None: not said here.
         history: of all rounds so far.
         outcome: of the last round that succeeded, with the messages that are kept; None before.
-        states: what clients' training keeps between their rounds, by client and name; saved.
+        states: what clients' training keeps between their rounds, by client and name, and what they
+            keep of the model, by its names after "local."; saved.
 
     Raises:
         ArgumentError: a setting outside its range.
@@ -121,7 +122,8 @@ class Course(RunSettings):
         super().__post_init__()
         if not isinstance(self.model, nn.Module):
             raise ArgumentError("model", self.model, "an instance of torch.nn.Module", code="type")
-        kept = not_exchanged(self.model, statistics=self.exchanges_statistics)
+        self._parts = self.parts(self.model)
+        kept = not_exchanged(self.model, without=self._parts.without)
         self.model = copy.deepcopy(self.model)
         self.facts = {**self.facts, **kept}
         self.history = History()
@@ -134,7 +136,7 @@ class Course(RunSettings):
             raise ArgumentError("train", self.train, rule, code="needs")
         self._extra = self._beside.first
         self.states: dict[int, Mapping[str, Tensor]] = {}
-        parameters = of_parameters(self.model, statistics=self.exchanges_statistics)
+        parameters = of_parameters(self.model, without=self._parts.without)
         self._of_parameters = np.concatenate([parameters, np.zeros(self._extra.size, np.bool_)])
 
     def __repr__(self) -> str:
@@ -172,12 +174,23 @@ class Course(RunSettings):
     def _set(self, row: Weights) -> None:
         """Takes the values that clients exchange: the model's, and those beside it."""
         weights, self._extra = np.split(row, [row.size - self._extra.size])
-        set_weights(self.model, weights, statistics=self.exchanges_statistics)
+        set_weights(self.model, weights, without=self._parts.without)
 
     @property
     def extra(self) -> dict[str, Tensor]:
         """The tensors beside the model, by name: the mean of what clients returned last."""
         return self._beside.split(self._extra)[1]
+
+    def model_of(self, client: int) -> nn.Module:
+        """Returns the present model with what a client keeps of it; nothing before its first round.
+
+        It is the run's own model where clients share all of it, and else a copy.
+        """
+        if not self._parts.local:
+            return self.model
+        model = copy.deepcopy(self.model)
+        self._parts.set(model, self.states.get(client, {}))
+        return model
 
     def _metrics(self) -> dict[str, float]:
         """Returns the mean of the metrics that clients returned last, by name."""
@@ -186,7 +199,7 @@ class Course(RunSettings):
 
     def _weights(self) -> Weights:
         """Returns what clients exchange, of a model no parameter of which was frozen since."""
-        model = get_weights(self.model, statistics=self.exchanges_statistics)
+        model = get_weights(self.model, without=self._parts.without)
         weights = np.concatenate([model, self._extra])
         if weights.size != (first := self._of_parameters.size):
             hint = "Make a new run of it, with the same mechanism, whose ledger goes on."
@@ -313,6 +326,9 @@ class Course(RunSettings):
             check_state(self.server_optimizer, state.optimizer, int(self._of_parameters.sum()))
         elif state.optimizer:
             raise ArgumentError("optimizer", sorted(state.optimizer), "empty before any round")
+        tried = copy.deepcopy(self.model)
+        for kept in state.clients.values():
+            self._parts.set(tried, kept)
         self.mechanism.restore(state.mechanism)
         self._set(state.weights)
         self.history = history

@@ -73,6 +73,8 @@ def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> boo
 class Tests:
     """The records by which the models of a run are evaluated: a test set, and clients' own.
 
+    `model_of` returns the model of a client; None: all have the run's.
+
     Raises ArgumentError if records or labels do not fit the model; names whose.
     """
 
@@ -83,6 +85,7 @@ class Tests:
         own: Mapping[int, Records],
         loss: Loss,
         metrics: Mapping[str, Metric],
+        model_of: Callable[[int], nn.Module] | None = None,
     ) -> None:
         named = {} if test_set is None else {"test_set": test_set}
         named |= {f"own_tests[{client}]": records for client, records in own.items()}
@@ -96,11 +99,12 @@ class Tests:
         self._test = None if test_set is None else found.pop(0)
         self._own = dict(zip(own, found, strict=True))
         self._model = model
+        self._model_of = model_of or (lambda client: model)
         self._asked = loss, metrics
 
     def evaluated(self, report: RoundReport) -> RoundReport:
         """Returns the report with what the present model does."""
-        own = {k: evaluate(self._model, *test, *self._asked) for k, test in self._own.items()}
+        own = {k: evaluate(self._model_of(k), *test, *self._asked) for k, test in self._own.items()}
         report = replace(report, of_clients=own)
         if self._test is None:
             return report

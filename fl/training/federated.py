@@ -113,21 +113,23 @@ class FederatedAveraging(Course):
             if not callable(callback):
                 rule = "functions of history and model"
                 raise ArgumentError("callbacks", callback, rule, code="type")
-        tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
+        own = self._own(own_tests or {})
+        tests = Tests(self.model, test_set, own, self.loss, self.metrics, self.model_of)
         save = (lambda: None) if checkpoint is None else partial(self.save, checkpoint)
-        with self._trainer() as trainer, progress_bar(rounds, shown=progress) as show:
+        with self._trainer(rounds) as trainer, progress_bar(rounds, shown=progress) as show:
             told = [*callbacks, lambda history, model: show(history[-1])]
             perform = partial(self._round, trainer)
             return self._rounds(rounds, perform, tests, save, told, evaluate_every, delta)
 
-    def _trainer(self) -> Trainer:
+    def _trainer(self, rounds: int | None) -> Trainer:
         return Trainer(
             self.model,
             self.training,
             self.workers,
-            statistics=self.exchanges_statistics,
+            parts=self._parts,
             hidden=self.mechanism.hides_updates,
             cohorts=self.cohorts,
+            rounds=rounds,
         )
 
     def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:

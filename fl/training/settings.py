@@ -33,7 +33,7 @@ from fl.training.data import Records
 from fl.training.evaluation import Metric
 from fl.training.inputs import check_single, checked_records
 from fl.training.optimizers import ServerOptimizer
-from fl.weights import Weights, get_weights, running_statistics
+from fl.weights import Parts, Shared, Weights, get_weights, running_statistics
 
 _OF_SGD = ("local_epochs", "batch_size", "lr")
 
@@ -69,6 +69,13 @@ class RunSettings:
             not leave clients, and evaluation takes them as they are. A mechanism that clips or
             noises needs "keep" where the model has any; GroupNorm has none. Integers, such as
             counts of batches, are never exchanged.
+        shared: which parts of the model clients exchange. "all". "trainable": parameters alone.
+            "fedbn": all but the layers of BatchNorm, parameters and statistics (Li et al., ICLR
+            2021, FedBN). Or names of parameters, in which * stands for any text: ("body.*",). Each
+            client keeps what else training changes to itself from round to round, and it goes on
+            from that (`Course.states`). Frozen parameters are not sent in any case. The test set is
+            evaluated by the model with these parts as they were given, `own_tests` by the model
+            with the client's own.
         weighting: "records": clients weigh in the mean as many times as they have records.
             "equal": all alike. None: "equal" where the mechanism needs it, else "records"; the
             attribute then says which.
@@ -80,11 +87,12 @@ class RunSettings:
         drop_outs: from the number of a round to the parties that vanish in it.
         training_seconds: that a client takes to train, on the virtual clock.
         timeout: seconds on that clock that clients have to receive the model and train.
-        workers: processes that train clients side by side; more than one need a script whose main
-            part stands under ``if __name__ == "__main__":``.
-        cohorts: clients of a small model train together, several times as fast. What they send is
-            within 1e-5 of what they would one by one, and not equal bit for bit, nor with another
-            number of workers. The log says why where that is not possible.
+        workers: processes that train clients side by side, each on one thread, where that is
+            faster; more than one need a script whose main part stands under
+            ``if __name__ == "__main__":``.
+        cohorts: clients of a small model train together, several times as fast, and the same with
+            any number of workers. What they send is within 1e-5 of what they would one by one, as
+            with False and on other hosts. The log says why where that is not possible.
         transcript: what is kept of the messages of a round, in `outcome`: "none", "sizes" or "all";
             `leaks_to` and views need all, which takes the memory of all updates.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
@@ -111,6 +119,7 @@ class RunSettings:
     mechanism: Mechanism = field(default_factory=Mechanism)
     exchange: Exchange = "delta"
     statistics: Statistics = "exchange"
+    shared: Shared = "all"
     weighting: Weighting | None = None
     loss: Loss = cross_entropy
     metrics: Mapping[str, Metric] = field(default_factory=dict)
@@ -119,7 +128,7 @@ class RunSettings:
     training_seconds: Annotated[float, NOT_NEGATIVE] = 0.0
     timeout: Annotated[float, POSITIVE] = 600.0
     workers: Annotated[int, Whole(1)] = 1
-    cohorts: bool = False
+    cohorts: bool = True
     transcript: Keep = "none"
     on_failure: OnFailure = "raise"
     seed: Annotated[int, Whole(0)] = 0
@@ -216,10 +225,9 @@ class RunSettings:
             chosen = draws.choice(population, self.selected(population), replace=False).tolist()
         return tuple(sorted(chosen))
 
-    @property
-    def exchanges_statistics(self) -> bool:
-        """Whether clients exchange values of the model that are no parameters."""
-        return self.statistics == "exchange"
+    def parts(self, model: nn.Module) -> Parts:
+        """Returns what clients do not exchange of a model; a name that it has not is refused."""
+        return Parts.of(model, statistics=self.statistics == "exchange", shared=self.shared)
 
     def check_model(self, model: nn.Module, population: int) -> None:
         """Checks that mechanism and aggregator are for updates of this model.
@@ -238,8 +246,11 @@ class RunSettings:
                 rule = f"one without BatchNorm with {type(self.mechanism).__name__}"
                 hint = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
                 raise ArgumentError("model", type(model).__name__, rule, hint)
-        names = running_statistics(model)
-        if names and self.exchanges_statistics and self.mechanism.parameters_only:
+        parts = self.parts(model)
+        if parts.local and getattr(self.training, "whole_model", False):
+            self._check_choice("shared", "all", type(self.training).__name__)
+        names = tuple(k for k in running_statistics(model) if k not in parts.without)
+        if names and self.mechanism.parameters_only:
             shown = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
             raise ArgumentError(
                 "statistics",
@@ -258,7 +269,7 @@ class RunSettings:
     def exchanged(self, model: nn.Module) -> int:
         """Returns how many values clients exchange, of the model and beside it."""
         beside = Beside(self.training, model).first.size
-        return get_weights(model, statistics=self.exchanges_statistics).size + int(beside)
+        return get_weights(model, without=self.parts(model).without).size + int(beside)
 
     def checked_records(
         self, model: nn.Module, named: Mapping[str, Records]
@@ -338,10 +349,11 @@ class RunSettings:
         choices = ("exchange", "statistics", "weighting")
         optimizer = self.server_optimizer
         return {
+            **({} if self.shared == "all" else {"shared": self.shared}),
             **self.facts,
             **{name: getattr(self, name) for name in (*names, *choices)},
             **({"drop_last": True} if self.drop_last else {}),
-            **({"cohorts": True} if self.cohorts else {}),
+            **({} if self.cohorts else {"cohorts": False}),
             **({} if self.train is None else described(self.train)),
             "server_optimizer": {"name": type(optimizer).__name__, **asdict(optimizer)},
             "loss": qualified_name(self.loss),

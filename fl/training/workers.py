@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -26,9 +27,14 @@ from extensions.rules import Whole
 from fl.beside import Beside
 from fl.clients import ClientResult, ClientRound, ClientTraining, LocalSGD, seed_generators
 from fl.training.cohorts import Cohorts, Own
-from fl.weights import Weights, device_of, get_weights, set_weights
+from fl.weights import LOCAL, WHOLE, Parts, Weights, device_of, get_weights, set_weights
 
 LOG = getLogger(__name__)
+
+START_SECONDS = 3.0
+"""That processes take to start and import torch. Training that they shorten by less needs none."""
+TRIAL_SECONDS = 0.5
+"""For which clients are trained here at most before that is decided."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,9 @@ class _Trained:
 Trained = _Trained | UpdateError | _Failed
 """What became of a client's training."""
 
+_Arguments = tuple[Weights, list[Own], list[ClientRound], bool]
+"""Of `_Task.run`."""
+
 
 class Trainer:
     """Trains clients of one round side by side; the results do not depend on how many at once.
@@ -59,7 +68,9 @@ class Trainer:
             torch's own generator is left as it was.
         workers: number of processes; 1 trains in this one. More need a script whose main part
             stands under ``if __name__ == "__main__":``, as Python's processes ask for.
-        statistics: whether running statistics are part of the weights.
+        rounds: how many are ahead. Processes are used if they save more time than they take to
+            start, and as long as they are faster than this one; the log says so. None: always.
+        parts: of the model that clients do not exchange.
         hidden: whether others may not learn of a training that fails: it changes nothing then.
         cohorts: whether clients train together where that is possible.
 
@@ -76,23 +87,28 @@ class Trainer:
         training: ClientTraining,
         workers: int,
         *,
-        statistics: bool = True,
+        parts: Parts = WHOLE,
         hidden: bool = False,
         cohorts: bool = False,
+        rounds: int | None = None,
     ) -> None:
         Whole(1).check("workers", workers)
-        self._hidden = hidden
-        self._pool: ProcessPoolExecutor | None = None
-        self._task = _Task(model, training, statistics)
+        self._hidden, self._workers, self._rounds = hidden, workers, rounds
+        self._task = _Task(model, training, parts)
         self._together: bool | None = None if cohorts else False
         self.states: dict[int, Mapping[str, Tensor]] = {}
+        self._pool: ProcessPoolExecutor | None = None
+        self._pace = 0.0
+        """Seconds that this process takes for a record; 0: that was not tried."""
         if workers > 1:
-            self._pool = ProcessPoolExecutor(
-                workers,
-                _context(),
-                initializer=_begin,
-                initargs=(_pickled(self._task),),
-            )
+            self._pickled = _pickled(self._task)
+            if rounds is None:
+                self._start()
+
+    def _start(self) -> None:
+        self._pool = ProcessPoolExecutor(
+            self._workers, _context(), initializer=_begin, initargs=(self._pickled,)
+        )
 
     def train(
         self,
@@ -114,9 +130,8 @@ class Trainer:
         ]
         group_of = {client: at for at, (group, _) in enumerate(groups) for client in group}
         found: dict[int, Trained] = {}
-        if self._pool is not None:
-            for (group, _), trained in zip(groups, self._in_pool(tasks), strict=True):
-                found.update(zip(group, trained, strict=True))
+        for trained, (group, _) in zip(self._by_workers(tasks), groups, strict=False):
+            found.update(zip(group, trained, strict=True))
 
         def of(client: int) -> Weights | UpdateError:
             if client not in found:
@@ -147,10 +162,55 @@ class Trainer:
                 LOG.info("clients are trained one by one: %s", reason)
         return self._together
 
-    def _in_pool(self, tasks: list[tuple[Any, ...]]) -> Iterator[list[Trained]]:
+    def _by_workers(self, tasks: list[_Arguments]) -> list[list[Trained]]:
+        """Returns what becomes of all tasks if processes do them, or of the first ones.
+
+        Those are tried in this process, to see how long it takes.
+        """
+        if self._pool is not None:
+            began = time.perf_counter()
+            every = self._in_pool(tasks)
+            if 0 < self._pace * _records(tasks) < 0.9 * (time.perf_counter() - began):
+                self._stop("they are not faster")
+            return every
+        found: list[list[Trained]] = []
+        spent: list[float] = []
+        while self._workers > 1 and len(found) < len(tasks) and sum(spent) < TRIAL_SECONDS:
+            began = time.perf_counter()
+            found.append(self._task.run(*tasks[len(found)]))
+            spent.append(time.perf_counter() - began)
+        if spent:
+            warm = slice(len(spent) > 1, len(spent))
+            self._pace = sum(spent[warm]) / _records(tasks[warm])
+            shares = min(self._workers, len(tasks))
+            ahead = self._pace * _records(tasks) * (self._rounds or 1)
+            if ahead * (1 - 1 / shares) > START_SECONDS:
+                self._start()
+                return [*found, *self._in_pool(tasks[len(found) :])]
+            self._stop("they would take longer to start than they save")
+        return found
+
+    def _stop(self, reason: str = "") -> None:
+        """Ends the processes; this one trains the clients of further rounds."""
+        if reason:
+            LOG.info("one process trains all clients, without other workers: %s", reason)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._pool, self._workers = None, 1
+
+    def _in_pool(self, tasks: list[_Arguments]) -> list[list[Trained]]:
+        """Returns what becomes of each task, of which a process is sent several at once.
+
+        They are bytes on their way, since torch hands tensors over by a file descriptor and a
+        connection each, which takes longer than the training of a small model.
+        """
         assert self._pool is not None
+        size = max(1, len(tasks) // (4 * self._workers))
+        parts = (pickle.dumps(tasks[k : k + size]) for k in range(0, len(tasks), size))
         try:
-            yield from self._pool.map(_work, *zip(*tasks, strict=True))
+            return [
+                one for results in self._pool.map(_work, parts) for one in pickle.loads(results)
+            ]
         except BrokenProcessPool as error:
             raise WorkerLostError("died while clients were trained") from error
 
@@ -174,8 +234,7 @@ class Trainer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._stop()
 
 
 def _context() -> BaseContext:
@@ -188,10 +247,10 @@ def _context() -> BaseContext:
 
 
 class _Task:
-    def __init__(self, model: nn.Module, training: ClientTraining, statistics: bool) -> None:
+    def __init__(self, model: nn.Module, training: ClientTraining, parts: Parts) -> None:
         self.model = model
         self.training = training
-        self.statistics = statistics
+        self.parts = parts
         self.beside = Beside(training, model)
 
     def why_not(self, like: Own) -> str:
@@ -201,6 +260,8 @@ class _Task:
             return "their training is their own"
         if self.beside.names:
             return "they exchange more than the model"
+        if self.parts.local:
+            return "each keeps a part of the model"
         with _one_thread(), _generators_kept(device_of(self.model)):
             return self.cohorts.why_not(like)
 
@@ -238,23 +299,32 @@ class _Task:
     def cohorts(self) -> Cohorts:
         """What trains clients at once, where `why_not` says nothing."""
         assert isinstance(self.training, LocalSGD)
-        return Cohorts(self.model, self.training, self.statistics)
+        return Cohorts(self.model, self.training, self.parts.without)
 
     def _alone(self, weights: Weights, records: Own, round: ClientRound) -> Trained:
         model = copy.deepcopy(self.model)
         weights, extra = self.beside.split(weights)
-        set_weights(model, weights, statistics=self.statistics)
+        set_weights(model, weights, without=self.parts.without)
+        self.parts.set(model, round.state)
+        local = [f"{LOCAL}{name}" for name in self.parts.local]
+        state = {k: v for k, v in round.state.items() if k not in local}
         device = device_of(model)
         try:
             seed_generators(device, round.seed)
             own = TensorDataset(*(_copied(each, device) for each in records))
-            found = self.training(model, own, replace(round, extra=extra)) or ClientResult()
-            trained = get_weights(model, statistics=self.statistics, like=self.model)
-            return _Trained(self.beside.join(trained, extra, found), found.state)
+            told = replace(round, extra=extra, state=state)
+            found = self.training(model, own, told) or ClientResult()
+            trained = get_weights(model, without=self.parts.without, like=self.model)
+            kept = {**found.state, **self.parts.get(model)}
+            return _Trained(self.beside.join(trained, extra, found), kept)
         except UpdateError as error:
             return UpdateError(str(error))
         except Exception as error:
             return _Failed("".join(traceback.format_exception(error)))
+
+
+def _records(tasks: list[_Arguments]) -> int:
+    return sum(len(y) for _, records, _, _ in tasks for _, y in records)
 
 
 def _kind(own: Own) -> tuple[Any, ...]:
@@ -316,8 +386,6 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _work(
-    weights: Weights, records: list[Own], rounds: list[ClientRound], together: bool
-) -> list[Trained]:
+def _work(tasks: bytes) -> bytes:
     assert _task is not None
-    return _task.run(weights, records, rounds, together)
+    return pickle.dumps([_task.run(*each) for each in pickle.loads(tasks)])

@@ -37,6 +37,11 @@ MADE = {
     "plain": fl.PlainAggregator(),
 }
 AGGREGATORS = (*MADE,)
+EAGER = (
+    "from fl.training.federated import FederatedAveraging as Run; make = Run._trainer; "
+    "Run._trainer = lambda run, rounds: make(run, None)"
+)
+"""Has a command use workers, however short its run is."""
 SIGINT_BIT = 1 << (signal.SIGINT - 1)
 
 
@@ -338,6 +343,7 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
     """With workers, none of which stays; other settings are refused, and so is a second start."""
     kept, many = tmp_path / "run.npz", ("--rounds", 10_000, "--workers", 2)
     lossy = (*PLAIN, "--drop-out", 0.2, "--seed", 3)
+    monkeypatch.setattr("tests.helpers.commands.PROGRAM", f"{EAGER}; {PROGRAM}")
     with started(*once("fl", *SMALL, *lossy, *many, "--checkpoint", kept)) as command:
 
         def working() -> bool:

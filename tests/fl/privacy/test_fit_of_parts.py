@@ -10,7 +10,7 @@ from torch import nn
 import fl
 from extensions.errors import ArgumentError, UpdateError
 from fl.protocols import SERVER, aggregate
-from fl.weights import get_weights
+from fl.weights import get_weights, running_statistics
 from tests.helpers.federated.digits import TEST, TRAIN, run_on_digits
 from tests.helpers.refused import refused
 
@@ -155,7 +155,8 @@ def test_statistics_are_averaged_without_a_mechanism_and_may_be_kept():
     assert averaged.model.state_dict()["1.running_mean"].abs().max() > 0
     kept = run_of_batches(statistics="keep")
     kept.fit(1, progress=False)
-    sizes = [get_weights(kept.model, statistics=own).size for own in (True, False)]
+    left_out = ((), running_statistics(kept.model))
+    sizes = [get_weights(kept.model, without=without).size for without in left_out]
     assert sizes[0] - sizes[1] == 16
     assert kept.model.state_dict()["1.running_mean"].abs().max() == 0
     with refused("statistics", "choice", value="drop"):

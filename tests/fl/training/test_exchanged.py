@@ -12,7 +12,13 @@ from torch import nn
 import fl
 from extensions.errors import ArgumentError
 from fl.training.workers import Trainer
-from fl.weights import get_weights, not_exchanged, of_parameters, set_weights
+from fl.weights import (
+    get_weights,
+    not_exchanged,
+    of_parameters,
+    running_statistics,
+    set_weights,
+)
 from tests.helpers.federated import remote as helpers
 from tests.helpers.federated.remote import CLIENTS, RECORDS, remote
 
@@ -166,8 +172,8 @@ def test_parameters_of_one_memory_are_refused_as_copies_would_not_share_it(way):
 def test_a_parameter_that_is_a_buffer_too_is_exchanged_whether_statistics_are_or_not():
     model = nn.Sequential(nn.Linear(64, 10))
     model.register_buffer("kept", model[0].weight)
-    for statistics in (True, False):
-        assert get_weights(model, statistics=statistics).size == 650
+    for without in ((), running_statistics(model)):
+        assert get_weights(model, without=without).size == 650
 
 
 @pytest.mark.parametrize("exchange", ["delta", "weights"])
@@ -213,7 +219,7 @@ def test_all_parties_and_a_run_that_goes_on_have_the_same_frozen_values(tmp_path
     first, other = frozen(), frozen()
     with torch.no_grad():
         other[0].weight += 1
-    assert not_exchanged(frozen("bias").requires_grad_(True), statistics=True) == {}
+    assert not_exchanged(frozen("bias").requires_grad_(True)) == {}
     averaged = run(first)
     averaged.fit(1, progress=False)
     averaged.save(tmp_path / "run.npz")

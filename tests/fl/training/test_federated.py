@@ -118,7 +118,8 @@ def test_digits_are_learned():
 
 
 def test_one_client_with_whole_batches_is_centralised_sgd_bit_by_bit():
-    run = small(clients=[FEW], exchange="weights", local_epochs=1, batch_size=None, lr=0.3)
+    whole = {"local_epochs": 1, "batch_size": None, "lr": 0.3, "cohorts": False}
+    run = small(clients=[FEW], exchange="weights", **whole)
     run.fit(3, progress=False)
     expected = get_weights(centralised(mlp(), 3, 0.3))
     np.testing.assert_array_equal(get_weights(run.model), expected)
@@ -309,7 +310,7 @@ def test_workers_change_nothing_and_a_lost_one_is_an_error(tmp_path):
     run = small(workers=2, loss=loss, drop_outs=end_in_round_3)
     with pytest.raises(WorkerLostError, match="a worker died while clients were trained"):
         run.fit(3, FEW, progress=False)
-    alone = fitted(2)
+    alone = fitted(2, cohorts=False)
     assert run.history == alone.history
     np.testing.assert_array_equal(get_weights(run.model), get_weights(alone.model))
 

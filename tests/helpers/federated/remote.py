@@ -143,8 +143,8 @@ def remote(
 
 
 def simulated(settings: Settings, rounds: int = 2, **more: object) -> fl.FederatedAveraging:
-    """Returns the same run as a simulation, after its rounds."""
-    given = USUAL | settings() | more
+    """Returns the same run as a simulation, after its rounds; clients train one by one."""
+    given = USUAL | {"cohorts": False} | settings() | more
     run = fl.FederatedAveraging(model=mlp(), clients=RECORDS, **given)  # type: ignore[arg-type]
     run.fit(rounds, TEST, progress=False)
     return run
