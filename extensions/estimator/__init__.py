@@ -2,5 +2,6 @@
 
 from extensions.data.schema import Schema
 from extensions.estimator.estimators import PrivateClassifier, PrivateRegressor
+from extensions.estimator.records import encode
 
-__all__ = ["PrivateClassifier", "PrivateRegressor", "Schema"]
+__all__ = ["PrivateClassifier", "PrivateRegressor", "Schema", "encode"]

@@ -17,6 +17,7 @@ from extensions.data.datasets.tables import class_names
 from extensions.data.schema import Schema, Table, drafted, encode_table, label_of, read_schema
 from extensions.data.schema.encoding import encode_unlabelled
 from extensions.errors import ArgumentError, PrivacyWarning
+from extensions.ring.fixed_point import Reals
 
 FROM_DATA = "from-data"
 TARGET = "y"
@@ -86,6 +87,31 @@ class Known:
             given = f"record {int(np.argmax(numbers < 0)) + 1}"
             raise ArgumentError("labels", given, f"one of {[*places]}", code="data")
         return numbers
+
+
+def encode(frame: Given, schema: Schema | str | Path) -> tuple[Reals, npt.NDArray[Any]]:
+    """Returns the records of a frame as numbers, for scripts that train by themselves.
+
+        x, y = encode(pandas.read_csv("hospital.csv"), "schema.toml")
+
+    Args:
+        frame: pandas, polars or Arrow, with the schema's columns and its target; others are left
+            out.
+        schema: what they hold, or the path of its file.
+
+    Returns features, (records, features), rows of norm below 1; and class numbers, or targets in
+    [0, 1], (records,). Each row is a function of its own record and the schema alone.
+
+    Raises:
+        ArgumentError: a column is missing, or a value is none of the schema's; the error names
+            record and column, and never the value.
+    """
+    read = schema if isinstance(schema, Schema) else read_schema(Path(schema))
+    table = table_of(frame)
+    if table is None:
+        raise ArgumentError("frame", type(frame).__name__, "a frame of named columns", code="type")
+    found = encode_table(read, table)
+    return found.x, found.y
 
 
 def known_of(

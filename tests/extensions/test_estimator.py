@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from extensions.data.schema import encode_table, to_toml
 from extensions.errors import PrivacyWarning
-from extensions.estimator import PrivateClassifier, PrivateRegressor, Schema, estimators
+from extensions.estimator import PrivateClassifier, PrivateRegressor, Schema, encode, estimators
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.defaults import rate_of
 from tests.helpers.commands import call
@@ -175,6 +176,25 @@ def test_what_is_read_off_the_records_is_told_and_stated(cancer):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PrivateClassifier().fit(x, y)
+
+
+def test_scripts_take_frames_through_a_schema(tmp_path):
+    frame = pd.DataFrame({"age": [20, 50], "job": ["cook", "pilot"], "ill": ["no", "yes"], "id": 7})
+    said = {
+        "basis": "public",
+        "target": {"column": "ill", "classes": ["no", "yes"]},
+        "columns": {"age": {"range": [0, 100]}, "job": {"categories": ["cook", "pilot"]}},
+    }
+    schema = Schema.of(said)
+    (tmp_path / "schema.toml").write_text(to_toml(schema))
+    for given in (frame, pa.Table.from_pandas(frame)):
+        x, y = encode(given, tmp_path / "schema.toml")
+        assert y.tolist() == [0, 1]
+        assert (x == encode_table(schema, {n: frame[n].to_numpy(object) for n in frame}).x).all()
+    with refused("records", "data"):
+        encode(frame.drop(columns="age"), schema)
+    with refused("frame", "type", "ndarray"):
+        encode(frame.to_numpy(), schema)
 
 
 def test_images_are_learnt_from():
