@@ -2,6 +2,6 @@
 
 from extensions.data.schema import Schema
 from extensions.estimator.estimators import PrivateClassifier, PrivateRegressor
-from extensions.estimator.records import encode
+from extensions.estimator.records import encode_frame
 
-__all__ = ["PrivateClassifier", "PrivateRegressor", "Schema", "encode"]
+__all__ = ["PrivateClassifier", "PrivateRegressor", "Schema", "encode_frame"]

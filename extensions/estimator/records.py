@@ -89,10 +89,10 @@ class Known:
         return numbers
 
 
-def encode(frame: Given, schema: Schema | str | Path) -> tuple[Reals, npt.NDArray[Any]]:
+def encode_frame(frame: Given, schema: Schema | str | Path) -> tuple[Reals, npt.NDArray[Any]]:
     """Returns the records of a frame as numbers, for scripts that train by themselves.
 
-        x, y = encode(pandas.read_csv("hospital.csv"), "schema.toml")
+        x, y = encode_frame(pandas.read_csv("hospital.csv"), "schema.toml")
 
     Args:
         frame: pandas, polars or Arrow, with the schema's columns and its target; others are left

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from extensions.data.schema import encode_table, to_toml
 from extensions.errors import PrivacyWarning
-from extensions.estimator import PrivateClassifier, PrivateRegressor, Schema, encode, estimators
+from extensions.estimator import PrivateClassifier, PrivateRegressor, Schema, estimators
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.defaults import rate_of
 from tests.helpers.commands import call
@@ -188,13 +188,13 @@ def test_scripts_take_frames_through_a_schema(tmp_path):
     schema = Schema.of(said)
     (tmp_path / "schema.toml").write_text(to_toml(schema))
     for given in (frame, pa.Table.from_pandas(frame)):
-        x, y = encode(given, tmp_path / "schema.toml")
+        x, y = encode_frame(given, tmp_path / "schema.toml")
         assert y.tolist() == [0, 1]
         assert (x == encode_table(schema, {n: frame[n].to_numpy(object) for n in frame}).x).all()
     with refused("records", "data"):
-        encode(frame.drop(columns="age"), schema)
+        encode_frame(frame.drop(columns="age"), schema)
     with refused("frame", "type", "ndarray"):
-        encode(frame.to_numpy(), schema)
+        encode_frame(frame.to_numpy(), schema)
 
 
 def test_images_are_learnt_from():
