@@ -14,7 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from extensions.data.schema import encode_table, to_toml
 from extensions.errors import PrivacyWarning
-from extensions.estimator import PrivateClassifier, PrivateRegressor, Schema, estimators
+from extensions.estimator import (
+    PrivateClassifier,
+    PrivateRegressor,
+    Schema,
+    encode_frame,
+    estimators,
+)
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.defaults import rate_of
 from tests.helpers.commands import call
