@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, cast
 
+import numpy as np
+
 from extensions.alignment import (
     AlignmentRing,
     Common,
@@ -25,6 +27,7 @@ from extensions.cli import console
 from extensions.data.aligned import Alignment
 from extensions.data.datasets import read_cells, separator_of
 from extensions.data.datasets.tables import ids_in
+from extensions.data.schema.cells import Table
 from extensions.errors import ArgumentError
 from extensions.machine import cores
 from extensions.options import Options, Writes
@@ -86,6 +89,15 @@ class OwnTable:
         given = cast(list[IdFormat], self.id_format or ["text"])
         return given * len(self.id) if len(given) == 1 else given
 
+    def read(self) -> tuple[Ids, Table]:
+        """Returns the ids of the table, and its other columns."""
+        table = read_cells(self.records, separator_of(self.records))
+        ids = ids_of([ids_in(self.records, table, name) for name in self.id], self.formats)
+        rest = {name: cells for name, cells in table.items() if name not in self.id}
+        if not rest:
+            raise ArgumentError("id", ", ".join(self.id), "not all columns of the file")
+        return ids, rest
+
 
 @shows(
     *("records", "id", "id-format", "rank", "world-size", "key", "out", "least", "most-ids"),
@@ -105,21 +117,18 @@ def align(
     local = meeting.local(own.world_size)
     if local is None:
         raise ArgumentError("rendezvous", meeting.rendezvous, "tls://PATH of the federation")
-    separator = separator_of(own.records)
-    table = dict(read_cells(own.records, separator))
-    ids = ids_of([ids_in(own.records, table, name) for name in own.id], own.formats)
-    for name in own.id:
-        table.pop(name, None)
-    if not table:
-        raise ArgumentError("id", ", ".join(own.id), "not all columns of the file")
+    ids, _ = own.read()
     terms.size(ids)
     names = tuple(member.name for member in local.federation.parties)
     enter = _entering(ids, names, own)
 
     def write(found: Common) -> None:
+        again, table = own.read()  # in between it would take the memory that the lists need
+        if not np.array_equal(again.digests, ids.digests):
+            raise ArgumentError("records", str(own.records), "as it was before", code="file")
         owner, number = names[meeting.rank], len(found.rows)
         done = Alignment(number, found.order, names, found.sizes, owner)
-        done.write(own.out, table, found.rows.tolist(), separator)
+        done.write(own.out, table, found.rows.tolist(), separator_of(own.records))
 
     subject = [ids.digest, own.formats, asdict(terms), local.federation.digest.hex()]
     name = hashlib.sha256(json.dumps(subject).encode()).hexdigest()

@@ -36,13 +36,16 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
     character, but no cell.
     """
     file = _File(path, separator)
-    header, *rows = file.rows()
+    found = file.rows()
+    header = next(found)
     names = header[1]
     if len(names) == 1 and file.likely_separator != separator:
         raise file.error(
             0, f"a header with {json.dumps(separator)} between its columns", file.advice
         )
-    for start, cells, _ in rows:
+    rows, several = list[list[str]](), list[_Row]()
+    for row in found:
+        start, cells, text = row
         if len(cells) != len(names):
             allowed = f"a row of {len(names)} cells, as many as the header has, not {len(cells)}"
             advice = file.advice
@@ -51,9 +54,10 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
             elif len(cells) == len(names) + 1:
                 advice = advice or "If R wrote names of rows there, write it with row.names=FALSE."
             raise file.error(start, allowed, advice)
+        rows.append(cells)  # alone: with their texts they would take twice the memory
+        several += [row] if _is_broken(text) else []
     file.check_one(header, [])
-    columns = [*zip(*(cells for _, cells, _ in rows), strict=True)] or [()] * len(names)
-    several = [row for row in rows if _is_broken(row[2])]
+    columns = [*zip(*rows, strict=True)] or [()] * len(names)
     if several:
         kinds = [_alike([each for each in column if not _is_broken(each)]) for column in columns]
         for row in several:
