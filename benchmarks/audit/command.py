@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,17 +14,24 @@ from benchmarks.audit.victims import (
     FAULTS,
     NO_FAULT,
     Game,
+    additive,
     claimed,
     natural,
     planted,
+    planted_in_table,
     released,
 )
 from benchmarks.benchmark import ACCOUNTING, Benchmark, Result
 from benchmarks.tables import Table
 from extensions.data.datasets import Split, load_raw
 from extensions.data.origin import FeatureExtraction
+from extensions.data.schema import Category, Number, Schema, Target
+from extensions.data.schema.encoding import encode_unlabelled
+from extensions.layers.spec import ADDITIVE
 from extensions.options import Option
 from extensions.privacy.accounting import Neighbours
+from extensions.protocols.settings import Cells
+from extensions.ring.fixed_point import Reals
 from extensions.rules import Whole, one_of
 from extensions.runs.config import TrainConfig
 
@@ -33,6 +41,7 @@ DELTA = 1e-5
 SIGNIFICANCE = 0.05
 WHOLE = {"sample_rate": 1.0, "steps": 4}
 SAMPLED = {"sample_rate": 0.2, "steps": 40}
+LESS_NOISE = next(iter(FAULTS))
 _MOVE = 0.01
 """How far a step moves a planted record's weight, so that gradients hardly change meanwhile."""
 
@@ -106,6 +115,50 @@ def membership_config(backend: str, epsilon: float) -> TrainConfig:
     )
 
 
+CANARY_COLUMNS = tuple(
+    Category(name=f"column {i}", categories=tuple(map(str, range(20)))) for i in range(64)
+)
+"""Of planted records of additive models: more cells than records, so that each is told apart."""
+PIXELS = tuple(Number(name=f"pixel {i}", low=0.0, high=1.0) for i in range(64))
+
+
+def additive_config(
+    backend: str, columns: tuple[Number | Category, ...], classes: int, epsilon: float, cells: Cells
+) -> TrainConfig:
+    """Returns the settings of an additive model of a table, whose claim is that epsilon."""
+    target = Target(column="class", classes=tuple(map(str, range(classes))))
+    schema = Schema(target=target, columns=columns, basis="public")
+    return TrainConfig(
+        backend=backend,
+        parties=PARTIES,
+        model=ADDITIVE,
+        open="each-step",
+        classes=classes,
+        facts=schema.facts(),
+        steps=30,
+        lr=8 / len(columns),
+        cells=cells,
+        sample_rate=1.0,
+        epsilon=epsilon,
+        delta=DELTA,
+        neighbours="replace",
+    )
+
+
+def digits_table(config: TrainConfig) -> Split:
+    """Returns the records of digits as a table of their pixels."""
+    raw, schema = load_raw("digits", None, 0), Schema.of_facts(config.facts)
+    assert schema is not None
+
+    def encoded(images: Reals) -> Reals:
+        pixels = images.reshape(len(images), -1) / 255.0
+        names = [column.name for column in schema.columns]
+        table = {name: own.astype(object) for name, own in zip(names, pixels.T, strict=True)}
+        return encode_unlabelled(schema, table).x
+
+    return replace(raw, train_x=encoded(raw.train_x), test_x=encoded(raw.test_x))
+
+
 def digits() -> Split:
     """Returns the records of digits, scaled as `pea train` scales them."""
     raw = load_raw("digits", None, 0)
@@ -129,6 +182,13 @@ def attacks(
             yield "planted or null", NO_FAULT, null, partial(planted, count, PARTIES, null=True)
             for fault in FAULTS:
                 yield "planted labels", fault, labels, game
+    many = additive_config(backend, CANARY_COLUMNS, 2, epsilon, "equal")
+    for fault in (NO_FAULT, LESS_NOISE) if backend == "clear" else ():
+        yield "planted labels, additive", fault, many, partial(planted_in_table, many, count)
+    pixels = additive_config(backend, PIXELS, 10, epsilon, "fine")
+    logits = partial(additive, pixels)
+    game = partial(natural, digits_table(pixels), PARTIES, logits_of=logits)
+    yield "membership, digits, additive", NO_FAULT, pixels, game
     member = membership_config(backend, epsilon)
     yield "membership, digits", NO_FAULT, member, partial(natural, digits(), PARTIES)
 

@@ -4,20 +4,24 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.data.datasets import Split, write_parts
+from extensions.data.schema.encoding import encode_unlabelled
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
+from extensions.protocols.noisy_sums.additive.basis import INTERCEPT, MATRIX_BITS, OPENED_BITS
+from extensions.protocols.noisy_sums.additive.training import begun
 from extensions.protocols.settings import account
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find, find_for
+from extensions.runs.local_training import account_for_start
 from extensions.runs.options import RunOptions
 from extensions.runs.training import run as make_run
 
@@ -37,12 +41,14 @@ class Game:
         coins: 1 or -1, each of which decided over one record.
         absent: of each party, the training records that its coins made null records.
         scores: of a model, one for each coin: high for 1.
+        of_opened: whether it is of a run's settings and all that it opens in turn, in plaintext.
     """
 
     parts: Sequence[Split]
     coins: np.ndarray
     absent: Sequence[np.ndarray]
     scores: Callable[[Model], np.ndarray]
+    of_opened: bool = False
 
 
 def toss(count: int, draws: np.random.Generator) -> np.ndarray:
@@ -82,7 +88,67 @@ def planted(count: int, parties: int, draws: np.random.Generator, *, null: bool)
     return Game(parts, coins, kept, scores)
 
 
-def natural(features: Split, parties: int, draws: np.random.Generator) -> Game:
+def planted_in_table(config: TrainConfig, count: int, draws: np.random.Generator) -> Game:
+    """Returns a game of an additive model's records, whose cells are drawn, and coins their labels.
+
+    The attacker has all that is opened, knows each record's part of it but for its residual's sign,
+    and solves for the residuals of all at once.
+    """
+    grid = config.grid
+    assert grid is not None
+    table = {
+        column.column.name: draws.choice(np.array(column.labels, dtype=object), count)
+        for column in grid.columns
+    }
+    features, coins = encode_unlabelled(grid.schema, table).x, toss(count, draws)
+    labels = (coins + 1) // 2
+    parts = [
+        Split(
+            train_x=features[own],
+            train_y=labels[own],
+            test_x=features[own[:1]],
+            test_y=labels[own[:1]],
+        )
+        for own in np.array_split(np.arange(count), config.parties)
+    ]
+
+    def scores(told: Any) -> np.ndarray:
+        run, opened = told
+        bins, learner = begun(run, grid, None, count)
+        sums = [words[0] for words in opened[: run.steps]]
+        parts = [np.full((count, 1), INTERCEPT, dtype=np.int64)]
+        for own, basis, cells in zip(
+            bins, learner.bases, (grid.place(features) - grid.offsets[:-1]).T, strict=True
+        ):
+            parts.append(basis.matrix.T[own.of_cell[cells]])
+        rows = np.concatenate(parts, axis=1) / 2.0**MATRIX_BITS
+        total = np.ldexp(sum(sums).astype(float), -OPENED_BITS)[0]
+        ridge = (run.noise * learner.reach) ** 2 / run.steps
+        return np.asarray(np.linalg.solve(rows @ rows.T + ridge * np.eye(count), rows @ total))
+
+    absent = [np.zeros(len(part.train_x), dtype=bool) for part in parts]
+    return Game(parts, coins, absent, scores, of_opened=True)
+
+
+def linear(model: Model, x: Reals) -> Reals:
+    """Returns the logits of rows."""
+    ((weight, bias),) = model
+    return np.asarray(x @ weight.T + bias)
+
+
+def additive(config: TrainConfig, model: Model, x: Reals) -> Reals:
+    """Returns the logits of rows by an additive model's cells."""
+    grid, ((weight, bias),) = config.grid, model
+    assert grid is not None
+    return np.asarray(weight.T[grid.place(x)].sum(axis=1) + bias)
+
+
+def natural(
+    features: Split,
+    parties: int,
+    draws: np.random.Generator,
+    logits_of: Callable[[Model, Reals], Reals] = linear,
+) -> Game:
     """Returns a membership game on real records: of each pair a coin decides which is trained on.
 
     The attacker compares the losses of both, as whoever knows candidates can.
@@ -103,11 +169,9 @@ def natural(features: Split, parties: int, draws: np.random.Generator) -> Game:
     ]
 
     def scores(model: Model) -> np.ndarray:
-        ((weight, bias),) = model
-
         def losses(rows: np.ndarray) -> np.ndarray:
-            logits = features.train_x[rows] @ weight.T + bias
-            targets = np.eye(len(bias))[features.train_y[rows].astype(np.int64)]
+            logits = logits_of(model, features.train_x[rows])
+            targets = np.eye(logits.shape[1])[features.train_y[rows].astype(np.int64)]
             return np.asarray((np.logaddexp(0.0, logits) - targets * logits).sum(axis=1))
 
         return np.asarray(losses(second) - losses(first))
@@ -158,6 +222,7 @@ def _settled(config: TrainConfig, features: int) -> TrainConfig:
 def claimed(config: TrainConfig, features: int) -> float:
     """Returns the epsilon that a run with a target reports."""
     ledger, found = Ledger(), _settled(config, features)
+    account_for_start(ledger, found)
     account(ledger, "training", found, found.steps)
     assert config.delta is not None
     return ledger.get_epsilon(config.delta, neighbours=config.neighbours)
@@ -176,11 +241,30 @@ def released(config: TrainConfig, game: Game, fault: str = NO_FAULT) -> Model:
     if fault != NO_FAULT:
         others = {name: by * getattr(run, name) for name, by in FAULTS[fault].items()}
         run = _settled(replace(run, settled=False, epsilon=None, **others), features)
+    if game.of_opened:
+        host = _Recording(
+            run.frac_bits, parties=run.parties, owners=len(game.parts), source=SystemSource()
+        )
+        make_run(host, run, game.parts, lambda event: None, OPTIONS)
+        return cast(Model, (run, host.opened))
     if any(own.any() for own in game.absent):
         return _released_with_null_records(run, game)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         files = write_parts(game.parts, Path(folder))
         return _model(find_for(run).train(run, files, lambda event: None, OPTIONS))
+
+
+class _Recording(ClearHost):
+    """Keeps what is opened."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.opened: list[Any] = []
+
+    def open(self, summands: Sequence[Sequence[Integers]]) -> list[Integers]:
+        found = super().open(summands)
+        self.opened.append(found)
+        return found
 
 
 def _released_with_null_records(config: TrainConfig, game: Game) -> Model:

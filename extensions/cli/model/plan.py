@@ -11,10 +11,11 @@ from extensions.errors import ArgumentError
 from extensions.options import Option, Options
 from extensions.rules import one_of
 from extensions.runs.budget.forecast import Sizes, forecast, foreseen
+from extensions.runs.config.additive import COARSE
 from extensions.runs.config.run_time import NETWORKS, forecast_run
 from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of
 from extensions.runs.hosts import default_speed, find_for
-from extensions.runs.summaries.forecast import epsilon_of, line_of, running
+from extensions.runs.summaries.forecast import epsilon_of, line_of, running, size
 
 MOST_COLUMNS = 1 << 20
 HELD_OUT = 4
@@ -34,13 +35,14 @@ def plan(
     json_out: Report = None,
 ) -> None:
     """Estimate what a training takes: time, rounds, bytes and memory, with bounds."""
-    if not 1 <= sizes.columns <= MOST_COLUMNS:
-        raise ArgumentError("columns", sizes.columns, f"in 1..{MOST_COLUMNS}")
+    columns, known = sizes.known()
+    if not 1 <= columns <= MOST_COLUMNS:
+        raise ArgumentError("columns", columns, f"in 1..{MOST_COLUMNS}")
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
-    config = config_of(run, schedule, extraction, classes=sizes.classes)
+    config = config_of(run, schedule, extraction, **known)
     engine, of_each = find_for(config), sizes.of(config.parties)
     began = running()
-    config, made, records, step = foreseen(engine, config, of_each, sizes.columns)
+    config, made, records, step = foreseen(engine, config, of_each, columns)
     speed = default_speed(engine, running() - began)
     if step.rounds:
         speed = NETWORKS[network or "loopback"].slower(speed, config.parties)
@@ -54,6 +56,9 @@ def plan(
 
 
 def _show(found: dict[str, Any]) -> None:
+    if "layers" not in found:
+        _show_additive(found)
+        return
     table = Table("layer", *_COLUMNS, box=None)
     for i, layer in enumerate(found["layers"]):
         table.add_row(str(i), *(str(layer[name]) for name in _COLUMNS))
@@ -66,6 +71,16 @@ def _show(found: dict[str, Any]) -> None:
         f"{_bytes(step['memory'])} of memory",
     ]
     for line in lines:
+        console.out.print(line, highlight=False)
+
+
+def _show_additive(found: dict[str, Any]) -> None:
+    told = f"{found['bins_told_from_noise']:.3g} bins a column can be told from noise"
+    if found["bins_told_from_noise"] < COARSE:
+        told += "; a linear model would learn more"
+    counts = f"{found['columns']} columns in {found['cells']} cells, which are counted once"
+    step = f"at most {found['numbers_opened']} numbers a step, {size(found['step']['bytes'])}"
+    for line in (counts, told, f"{step} of a party"):
         console.out.print(line, highlight=False)
 
 

@@ -305,7 +305,7 @@ LEARNT: tuple[Cross, ...] = (
     Cross(COLUMNS, "sample_rate", one_of((1.0,)), "Every owner knows who is in a step."),
     Cross(*(STATISTICS, "steps, sample_rate", one_of(((1, 1.0),))), "All records are summed once."),
     Cross(TERMS, "sample_rate", one_of((1.0,)), "All records take part in each step."),
-    Cross(TERMS, "lr", Between(0.0, 1.0, above=True)),
+    Cross(TERMS, "lr", Between(0.0, 0.5, above=True), "Larger steps may overshoot."),
 )
 """Rules of a run whose classes and steps are known."""
 

@@ -132,6 +132,8 @@ def with_defaults(config: AnyRunConfig, records: int) -> AnyRunConfig:
     chosen = {name: found[name] for name in config.chosen if name in found}
     if config.model == ADDITIVE:
         chosen["cells"] = additive_settings(config, records).cells
+        if config.classes > 2:
+            chosen["loss"] = "softmax"
     if "frac_bits" in chosen and follows_noise(config):
         batch = chosen.get("sample_rate", config.sample_rate) * max(records, 1)
         chosen["frac_bits"] = min(RunConfig.frac_bits, (ROOM - math.ceil(math.log2(batch))) // 2)

@@ -9,9 +9,11 @@ import pytest
 
 from benchmarks.instruments.processes import peak_memory
 from extensions.data.datasets import Split, write_parts
+from extensions.data.schema import to_toml
 from tests.conftest import SHARED
 from tests.helpers.commands import pea
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.helpers.tables import schema_of
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 RECORDS = 300
@@ -39,6 +41,20 @@ def test_a_plan_says_what_is_public_of_a_run(tmp_path: Path):
     assert (found["run"]["rounds"], found["run"]["bytes"]) == (0, 0)
     assert found["run"]["seconds"] > 0
     assert 1.0 < found["sensitivity"] < 1.002
+
+
+def test_a_plan_of_an_additive_model_says_what_noise_leaves(tmp_path: Path):
+    schema = tmp_path / "schema.toml"
+    schema.write_text(to_toml(schema_of()))
+    private = ("--delta", 1e-5, "--open", "each-step", "--backend", "clear")
+    plan = ("plan", "--records", 1000, "--schema", schema, *private)
+    found = told(tmp_path / "plan.json", *plan, "--epsilon", 2)
+    assert (found["model"], found["columns"], found["steps"]) == ("additive", 4, 30)
+    assert found["cells"] == 187 + 188 + 5 + 3
+    assert found["bins_told_from_noise"] > 8
+    few = told(tmp_path / "few.json", *plan, "--epsilon", 0.02)
+    assert few["model"] == "logistic"
+    assert pea("plan", "--records", 1000, "--columns", 3, "--schema", schema).returncode == 1
 
 
 @needs_tensorflow

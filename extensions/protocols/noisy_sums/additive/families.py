@@ -1,8 +1,11 @@
-"""What an additive model's scores mean: classes, or a number."""
+"""What an additive model's scores mean: classes, or a number.
+
+Either says how many scores a record has, the bound C of its residuals, and their variance over the
+slope of their mean (dispersion).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -10,39 +13,6 @@ from extensions.ring.fixed_point import Reals
 
 LEAST_SHARE = 0.04
 """Of a class, over the number of classes, that its start is reckoned with at least."""
-
-
-class Family(Protocol):
-    """How targets and scores make residuals."""
-
-    @property
-    def outputs(self) -> int:
-        """Number of scores that are learnt of a record."""
-
-    @property
-    def bound(self) -> float:
-        """C, of a residual's norm."""
-
-    @property
-    def dispersion(self) -> float:
-        """Variance of a residual over the slope of its mean."""
-
-    def residuals(self, scores: Reals, targets: Reals) -> Reals:
-        """Returns what targets, (records, targets), are beyond scores, (records, outputs)."""
-
-    def begin(self, totals: Reals, records: float) -> tuple[Reals, Reals, Reals]:
-        """Returns intercept, slope and the residual that the intercept takes away, (outputs,) each.
-
-        Args:
-            totals: noisy sums of the residuals of scores of zero, (outputs,).
-            records: number of all records.
-        """
-
-    def logits(self, scores: Reals) -> Reals:
-        """Returns shapes as those of a linear model, (classes, ...), of (outputs, ...)."""
-
-    def shift(self) -> Reals:
-        """Returns what is added to a linear model's intercepts, (classes,)."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +43,14 @@ class Classes:
         return rest
 
     def begin(self, totals: Reals, records: float) -> tuple[Reals, Reals, Reals]:
-        """Returns those of the classes' shares, as the weights count them."""
+        """Returns intercept, slope and the residual that the intercept takes away, (outputs,) each.
+
+        They are those of the classes' shares, as the weights count them.
+
+        Args:
+            totals: noisy sums of the residuals of scores of zero, (outputs,).
+            records: number of all records.
+        """
         weights, number = np.array(self.weights), len(self.weights)
         sums = np.array([-totals[0], totals[0]]) if self.outputs == 1 else totals
         whole = max((records - (sums / weights).sum()) * number / (1.0 / weights).sum(), 1.0)
@@ -129,3 +106,6 @@ class Numbers:
     def shift(self) -> Reals:
         """Returns the middle, less that of a model of zeros (`losses.middle`)."""
         return np.array([self.middle - 0.5])
+
+
+Family = Classes | Numbers

@@ -8,15 +8,14 @@ u_f, and G_f that of module `smoother`,
     theta_f  <-  theta_f + eta (G_f (u_f + H_f theta_f) - theta_f),
 
 and the model is the mean of the iterates of the last 70 % of the rounds, of weight t. Where columns
-repeat each other they overshoot together: the step grows then. If it is twice its least length,
-that which noise makes of it left out, eta is halved.
+repeat each other they overshoot together, and the next step leads back. If it takes back more than
+half of the one before, in the norm of H and without what noise makes of them, eta is halved.
 
 All of it is a function of what was opened and of public numbers.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from extensions.protocols.noisy_sums.additive.basis import (
 )
 from extensions.protocols.noisy_sums.additive.bins import Bins
 from extensions.protocols.noisy_sums.additive.families import Family
-from extensions.protocols.noisy_sums.additive.smoother import SCALES, Evidence, posteriors
+from extensions.protocols.noisy_sums.additive.smoother import SCALES, Shape, smooth
 from extensions.ring.fixed_point import Reals
 
 AVERAGED = 0.7
@@ -36,26 +35,10 @@ AVERAGED = 0.7
 _ALWAYS, _EVERY = 6, 5
 """Smoothers are found in each of the first rounds, and in every fifth."""
 _MOST_STEP = 0.6
+_BACK = 0.5
+"""Part of a step, noise left out of it, that the next one takes back where steps are too long."""
 _LIKELY_MEAN = 0.3
 """Of residuals of a model of zeros: what they say of the intercept is shrunk as noise asks."""
-
-
-@dataclass
-class _Shape:
-    """What is known of one output's shape of one column."""
-
-    matrix: Reals
-    counts: Reals
-    prior: Reals
-    slope: Reals
-    theta: Reals
-    mean: Reals
-    variance: float = 0.0
-    smoother: Reals | None = None
-
-    def values(self) -> Reals:
-        """Its value for each bin."""
-        return self.matrix.T @ self.theta
 
 
 class Learner:
@@ -91,11 +74,16 @@ class Learner:
         self._records, self._steps, self._eta = max(records, 1.0), steps, eta
         self._deviation = family.bound * noise * self.reach
         self._shapes = [
-            [_shape(own, basis) for own, basis in zip(bins, bases, strict=True)]
+            [
+                Shape.of(own, basis, family.dispersion)
+                for own, basis in zip(bins, bases, strict=True)
+            ]
             for _ in range(family.outputs)
         ]
         self._ends = np.cumsum([1, *(len(basis.matrix) for basis in bases)])
-        self._made, self._least, self._weight = 0, 0.0, 0.0
+        self._made, self._weight = 0, 0.0
+        self._moves = [one.theta for own in self._shapes for one in own]
+        self._length = 0.0
         self._moved: Reals = np.zeros(family.outputs)
         self._slope = np.ones(family.outputs)
         self._prior = np.full(len(SCALES), 1.0 / len(SCALES))
@@ -149,31 +137,21 @@ class Learner:
             shape.mean = shape.mean + gain * (target - shape.mean)
             shape.variance = (1.0 - gain) ** 2 * shape.variance + gain**2 * noise
         if made < _ALWAYS or made % _EVERY == 0:
-            self._smooth([shape for shape, _ in pairs])
-        moves, length, floor = [], 0.0, 1e-9
-        for shape, own in pairs:
+            later = noise * self._steps / (made + 1) ** 2
+            self._prior = smooth([shape for shape, _ in pairs], self._prior, later)
+        moves, length, along, floor = [], 0.0, 0.0, 1e-9
+        for (shape, own), before in zip(pairs, self._moves, strict=True):
             smoother = shape.smoother
-            assert smoother is not None
             move = smoother @ (own + shape.slope @ shape.theta) - shape.theta
             length += float(move @ shape.slope @ move)
+            along += float(move @ shape.slope @ before)
             floor += float(np.trace(smoother.T @ shape.slope @ smoother)) * noise
             moves.append(move)
-        length = max(length - floor, floor)
-        if made > 1 and length > 2.0 * max(self._least, floor):
-            self._eta, self._least = self._eta / 2.0, length
-        self._least = length if made < 2 else min(self._least, length)
+        if self._length > floor and along + self._eta * floor < -_BACK * self._length:
+            self._eta /= 2.0
+        self._moves, self._length = moves, length - floor
         for (shape, _), move in zip(pairs, moves, strict=True):
             shape.theta = shape.theta + self._eta * move
-
-    def _smooth(self, shapes: Sequence[_Shape]) -> None:
-        known = [
-            Evidence(one.slope, one.prior, one.mean, one.variance, self.family.dispersion)
-            for one in shapes
-        ]
-        weights, self._prior = posteriors([one.log_likelihood() for one in known], self._prior)
-        later = self._deviation**2 * self._steps / (self._made + 1) ** 2
-        for shape, own, chosen in zip(shapes, known, weights, strict=True):
-            shape.smoother = own.smoother(chosen, later)
 
     def mean(self) -> tuple[Reals, list[Reals]]:
         """Returns intercept and shapes of the mean of iterates; shapes have mean 0 over records."""
@@ -198,18 +176,10 @@ class Learner:
         for weight in weights[::-1].tolist():
             part = (1.0 - self._eta) * part + self._eta * weight
             kept += part * part
-        found = []
-        for column in zip(*self._shapes, strict=True):
-            rows = []
-            for shape in column:
-                assert shape.smoother is not None
-                reach = shape.smoother.T @ shape.matrix
-                rows.append(np.sqrt(kept * (reach * reach).sum(axis=0)) * self._deviation)
-            found.append(np.stack(rows))
-        return found
-
-
-def _shape(bins: Bins, basis: Basis) -> _Shape:
-    matrix, zeros = basis.reals, np.zeros(len(basis.matrix))
-    slope = matrix @ (bins.counts[:, None] * matrix.T)
-    return _Shape(matrix, bins.counts, basis.prior, slope, zeros, zeros)
+        scale = math.sqrt(kept) * self._deviation
+        return [
+            np.stack(
+                [scale * np.linalg.norm(one.smoother.T @ one.matrix, axis=0) for one in column]
+            )
+            for column in zip(*self._shapes, strict=True)
+        ]

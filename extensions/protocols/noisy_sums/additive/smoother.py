@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from extensions.protocols.noisy_sums.additive.basis import Basis
+from extensions.protocols.noisy_sums.additive.bins import Bins
 from extensions.ring.fixed_point import Reals
 
 SCALES = (0.03, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -29,63 +31,80 @@ _LEAST_WEIGHT = 0.01
 _ITERATIONS = 20
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What is known of one column's shape.
+@dataclass
+class Shape:
+    """One output's shape of one column, and what is known of it.
 
     Attributes:
-        slope: H, (rows, rows).
+        matrix: T, (rows, bins).
+        counts: of the bins.
         prior: L, (rows,).
-        sums: z, (rows,).
-        variance: s^2 of these sums.
         dispersion: d.
+        slope: H, (rows, rows).
+        theta: coefficients of the shape.
+        mean: z, that of all rounds, and its noise's variance.
+        smoother: G.
     """
 
-    slope: Reals
+    matrix: Reals
+    counts: Reals
     prior: Reals
-    sums: Reals
-    variance: float
     dispersion: float
+    slope: Reals
+    theta: Reals
+    mean: Reals
+    smoother: Reals
+    variance: float = 0.0
+
+    @classmethod
+    def of(cls, bins: Bins, basis: Basis, dispersion: float) -> "Shape":
+        """Returns a shape of zeros, whose slope is that of a residual of slope 1."""
+        matrix, zeros = basis.reals, np.zeros(len(basis.matrix))
+        slope = matrix @ (bins.counts[:, None] * matrix.T)
+        return cls(matrix, bins.counts, basis.prior, dispersion, slope, zeros, zeros, slope)
+
+    def values(self) -> Reals:
+        """Returns its value for each bin."""
+        return self.matrix.T @ self.theta
+
+    def covariances(self, variance: float) -> tuple[Reals, Reals]:
+        """Returns H L H and d H + s^2 I."""
+        noise = self.dispersion * self.slope + (variance + _TINY) * np.eye(len(self.slope))
+        return self.slope @ (self.prior[:, None] * self.slope), noise
 
     def log_likelihood(self) -> Reals:
-        """Returns that of the sums for each of `SCALES`, but for a constant."""
-        signal, noise = _covariances(self, self.variance)
+        """Returns that of z for each of `SCALES`, but for a constant."""
+        signal, noise = self.covariances(self.variance)
         values, vectors = np.linalg.eigh(noise)
         whitened = vectors / np.sqrt(values)
         values, vectors = np.linalg.eigh(whitened.T @ signal @ whitened)
-        squares = (vectors.T @ (whitened.T @ self.sums)) ** 2
+        squares = (vectors.T @ (whitened.T @ self.mean)) ** 2
         spread = 1.0 + _VARIANCES[:, None] * np.maximum(values, 0.0)
         likelihood: Reals = -0.5 * (np.log(spread) + squares / spread).sum(axis=1)
         return likelihood
 
-    def smoother(self, weights: Reals, variance: float) -> Reals:
-        """Returns the mean of G with these weights of `SCALES`, for noise of another variance."""
-        signal, noise = _covariances(self, variance)
+    def smooth(self, weights: Reals, variance: float) -> None:
+        """Makes its smoother the mean of those of `SCALES`, for noise of that variance."""
+        signal, noise = self.covariances(variance)
         used = [(w, tau2) for w, tau2 in zip(weights, _VARIANCES, strict=True) if w > _LEAST_WEIGHT]
-        reach = self.prior[:, None] * self.slope
         total = sum(w * tau2 * np.linalg.inv(tau2 * signal + noise) for w, tau2 in used)
-        mean: Reals = reach @ total / sum(w for w, _ in used)
-        return mean
+        self.smoother = self.prior[:, None] * self.slope @ total / sum(w for w, _ in used)
 
 
-def _covariances(evidence: Evidence, variance: float) -> tuple[Reals, Reals]:
-    """Returns H L H and d H + s^2 I."""
-    slope = evidence.slope
-    noise = evidence.dispersion * slope + (variance + _TINY) * np.eye(len(slope))
-    return slope @ (evidence.prior[:, None] * slope), noise
-
-
-def posteriors(likelihoods: Sequence[Reals], prior: Reals) -> tuple[list[Reals], Reals]:
-    """Returns the weights of `SCALES` for each column, and the prior that fits all of them.
+def smooth(shapes: Sequence[Shape], prior: Reals, variance: float) -> Reals:
+    """Finds all shapes' smoothers, and returns the weights of `SCALES` that fit all of them.
 
     Args:
-        likelihoods: logarithms, for each column.
-        prior: to start from.
+        prior: weights to start from.
+        variance: of the noise for which shapes are smoothed.
     """
-    logs = np.stack(likelihoods)
+    logs = np.stack([one.log_likelihood() for one in shapes])
     powers = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights = powers
     for _ in range(_ITERATIONS):
         weights = powers * prior
         weights /= weights.sum(axis=1, keepdims=True)
         prior = (weights.sum(axis=0) + 1.0) / (len(weights) + len(SCALES))
-    return [*weights], prior
+    for shape, own in zip(shapes, weights, strict=True):
+        shape.smooth(own, variance)
+    return prior

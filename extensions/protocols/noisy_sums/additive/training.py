@@ -114,7 +114,7 @@ def fit_additive(
     callbacks.begin(records)
     own = dict(zip(host.ranks, records.own, strict=True))
     counts = _open_counts(config, grid, host, own, callbacks)
-    bins, learner = _begun(config, grid, counts, float(sum(records.sizes)))
+    bins, learner = begun(config, grid, counts, float(sum(records.sizes)))
     owners = {rank: Owner.of(each, bins, config) for rank, each in own.items()}
     left = callbacks.steps(config)
     for number in range(1, left.stop):
@@ -248,7 +248,7 @@ def _count_deviation(config: Training, grid: CellGrid) -> float:
     return noise * counts_sensitivity(len(grid.columns), config)
 
 
-def _begun(
+def begun(
     config: Training, grid: CellGrid, counts: Reals | None, rows: float
 ) -> tuple[list[Bins], Learner]:
     """Returns the bins, and what learns; the number of rows, of persons, is about that."""
@@ -302,21 +302,17 @@ def _model(config: Training, host: Host, bins: Sequence[Bins], learner: Learner)
 
 
 def are_terms(arrays: Mapping[str, npt.NDArray[Any]], grid: CellGrid, classes: int) -> bool:
-    """Returns whether arrays by name are those of some model on the grid (`_beside`)."""
-    if {*arrays} != {*TERMS} or arrays[BINS].shape != (grid.size,):
+    """Returns whether arrays by name have the shapes that `_beside` gives them."""
+    if (
+        {*arrays} != {*TERMS}
+        or arrays[BINS].shape != (grid.size,)
+        or arrays[BINS].dtype != np.int64
+    ):
         return False
-    bins, sizes = grid.by_column(arrays[BINS]), []
-    for own in bins:
-        sizes.append(len(np.unique(own)))
-        if own.dtype.kind != "i" or not np.isin(own, np.arange(sizes[-1])).all():
-            return False
-    shapes = [(classes, sum(sizes)), (sum(sizes),), (sum(sizes),)]
-    return all(
-        arrays[name].shape == shape
-        and arrays[name].dtype.kind == "f"
-        and bool(np.isfinite(arrays[name]).all())
-        for name, shape in zip(TERMS[1:], shapes, strict=True)
-    )
+    found = [np.unique(own) for own in grid.by_column(arrays[BINS])]
+    whole, bins = all((own == np.arange(len(own))).all() for own in found), sum(map(len, found))
+    shapes = [(classes, bins), (bins,), (bins,)]
+    return whole and [arrays[name].shape for name in TERMS[1:]] == shapes
 
 
 def _beside(

@@ -116,6 +116,19 @@ def test_no_record_moves_what_is_opened_farther_than_accounted(kind: str):
     assert longest > (0.6 if "persons" in kind else 0.8), "the bound is nearly attained"
 
 
+def test_rows_without_a_record_are_not_counted():
+    facts = schema_of().facts()
+    config = TrainConfig(
+        backend="clear", model="additive", open="each-step", classes=2, facts=facts,
+        noise_multiplier=1.0, delta=1e-5, lr=0.4, rows_per_unit=3,
+    )  # fmt: skip
+    assert config.grid is not None
+    own = rows_of(np.random.default_rng(0), config.grid, 2, 30, 3)
+    assert own.empty is not None
+    counts = cell_counts(own, config.grid, config) >> COUNT_BITS
+    assert counts.sum() == len(config.grid.columns) * (30 - own.empty.sum())
+
+
 def test_residuals_are_cut_in_integers_whatever_they_are():
     draw = np.random.default_rng(1)
     for outputs in (1, 2, 7):
