@@ -91,8 +91,8 @@ def planted(count: int, parties: int, draws: np.random.Generator, *, null: bool)
 def planted_in_table(config: TrainConfig, count: int, draws: np.random.Generator) -> Game:
     """Returns a game of an additive model's records, whose cells are drawn, and coins their labels.
 
-    The attacker has all that is opened, knows each record's part of it but for its residual's sign,
-    and solves for the residuals of all at once.
+    The attacker is a party: it has all that is opened less its own noise, knows each record's part
+    of it but for its residual's sign, and solves for the residuals of all at once.
     """
     grid = config.grid
     assert grid is not None
@@ -115,7 +115,7 @@ def planted_in_table(config: TrainConfig, count: int, draws: np.random.Generator
     def scores(told: Any) -> np.ndarray:
         run, opened = told
         bins, learner = begun(run, grid, None, count)
-        sums = [words[0] for words in opened[: run.steps]]
+        sums = opened[: run.steps]
         parts = [np.full((count, 1), INTERCEPT, dtype=np.int64)]
         for own, basis, cells in zip(
             bins, learner.bases, (grid.place(features) - grid.offsets[:-1]).T, strict=True
@@ -242,16 +242,32 @@ def released(config: TrainConfig, game: Game, fault: str = NO_FAULT) -> Model:
         others = {name: by * getattr(run, name) for name, by in FAULTS[fault].items()}
         run = _settled(replace(run, settled=False, epsilon=None, **others), features)
     if game.of_opened:
+        curious = _Curious()
         host = _Recording(
-            run.frac_bits, parties=run.parties, owners=len(game.parts), source=SystemSource()
+            run.frac_bits, parties=run.parties, owners=len(game.parts), source=curious
         )
         make_run(host, run, game.parts, lambda event: None, OPTIONS)
-        return cast(Model, (run, host.opened))
+        opened = [words[0] - own for words, own in zip(host.opened, curious.own, strict=False)]
+        return cast(Model, (run, opened))
     if any(own.any() for own in game.absent):
         return _released_with_null_records(run, game)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         files = write_parts(game.parts, Path(folder))
         return _model(find_for(run).train(run, files, lambda event: None, OPTIONS))
+
+
+class _Curious(SystemSource):
+    """Draws, of which party 0 keeps its own: it takes them off what is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own: list[Integers] = []
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        drawn = super().gaussian(party, scale, shape)
+        if party == 0:
+            self.own.append(drawn)
+        return drawn
 
 
 class _Recording(ClearHost):

@@ -9,8 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.audit.bound import audit, guess, least_epsilon, p_value
-from benchmarks.audit.command import WHOLE, attack, planted_config
-from benchmarks.audit.victims import FAULTS, NO_FAULT, natural, planted, released
+from benchmarks.audit.command import (
+    CANARY_COLUMNS,
+    WHOLE,
+    additive_config,
+    attack,
+    planted_config,
+)
+from benchmarks.audit.victims import FAULTS, NO_FAULT, natural, planted, planted_in_table, released
 from extensions.data.datasets import Split
 from extensions.runs.config import TrainConfig
 from tests.helpers.refused import refused
@@ -118,3 +124,16 @@ def test_without_privacy_losses_tell_which_records_were_trained_on():
     scores = game.scores(released(config, game))
     guesses, right = guess(scores.tolist(), game.coins.tolist(), 1.0)
     assert right > 0.7 * guesses
+
+
+def test_an_additive_model_tells_a_curious_party_no_more_than_it_claims():
+    """The attack has all sums, less its own noise; a tenth of the noise is found."""
+    config = additive_config("clear", CANARY_COLUMNS, 2, 1.0, "equal")
+    draws = np.random.default_rng(2)
+    honest, faulty = (
+        attack(config, planted_in_table(config, PLANTED, draws), fault, significance=alarm)
+        for fault, alarm in ((NO_FAULT, ALARM), ("a tenth of the noise", 0.05))
+    )
+    claim = honest["epsilon, claimed"]
+    assert honest["epsilon, at least"] <= claim
+    assert faulty["epsilon, at least"] > 0.5 * claim
