@@ -23,6 +23,7 @@ from crypten.mpc.primitives import ArithmeticSharedTensor
 class StandingSource(Protocol):
     """Who deals a mask A of all parties' rows, and masks b and c with products A b and c A."""
 
+    owners_know: bool
     rows_stay: bool
     """Whether parties multiply their own rows themselves, which they need not send then."""
 
@@ -103,7 +104,9 @@ class Standing(Factor):
 
     def mask(self, outputs: int, source: object) -> None:
         """Draws A, unless it is drawn; `outputs` does not matter."""
-        if self._source is None and isinstance(source, StandingSource):
+        if self._source or not isinstance(source, StandingSource):
+            return
+        if source.owners_know:
             self._source = source
             self._number, mask = source.stand(self._sizes, self._mine)
             if mask is not None and self._sent is None:

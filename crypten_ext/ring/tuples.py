@@ -44,14 +44,27 @@ class NoiseDealer(Protocol):
 class ForecastTuples(JointDealing):
     """What stands for whoever deals tuples in a computation without values."""
 
-    def __init__(self, mode: Counts, owners_know: bool, rank: int) -> None:
-        self._mode, self.owners_know, self._rank = mode, owners_know, rank
+    def __init__(self, mode: Counts, provider: object, rank: int) -> None:
+        deals = provider if isinstance(provider, LayerSource) else FirstParty
+        self._mode, self.owners_know, self._rank = mode, deals.owners_know, rank
+        self.rows_stay = isinstance(provider, StandingSource) and provider.rows_stay
 
     def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
         """Returns words of these shapes; of the mask of x only own rows, if owners know theirs."""
         x, *others = self._deal(layer(sum(rows), inputs, outputs))
         own = x[: rows[self._rank]] if self.owners_know and len(rows) > 1 else x
         return LayerMasks(own, *others)
+
+    def stand(self, rows: Sequence[int], own: torch.Tensor) -> tuple[int, torch.Tensor | None]:
+        """Returns no number, and words of the block's shape if it is masked."""
+        return 0, None if self.rows_stay else torch.empty_like(own)
+
+    def deal_standing(
+        self, number: int, rows: Sequence[int], inputs: int, outputs: int, *, is_left: bool
+    ) -> list[torch.Tensor]:
+        """Returns words of the shapes of a mask and of its product with standing rows."""
+        left = (inputs, outputs), (sum(rows), outputs)
+        return self._words(left if is_left else ((outputs, sum(rows)), (outputs, inputs)))
 
     def deal_triple(self, op: str, x: Sequence[int], y: Sequence[int]) -> list[torch.Tensor]:
         """Returns words of these shapes, and of the product's."""
@@ -64,25 +77,6 @@ class ForecastTuples(JointDealing):
     def _words(self, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
         self._mode.dealt += WORD * sum(map(prod, shapes))
         return [torch.empty(shape, dtype=torch.int64) for shape in shapes]
-
-
-class StandingForecastTuples(ForecastTuples):
-    """Of whoever deals masks of standing rows; `rows_stay` where nothing of them is sent."""
-
-    rows_stay = False
-
-    def stand(self, rows: Sequence[int], own: torch.Tensor) -> tuple[int, torch.Tensor | None]:
-        """Returns no number, and words of the block's shape."""
-        return 0, None if self.rows_stay else torch.empty_like(own)
-
-    def deal_standing(
-        self, number: int, rows: Sequence[int], inputs: int, outputs: int, *, is_left: bool
-    ) -> list[torch.Tensor]:
-        """Returns words of the shapes of a mask and of its product with standing rows."""
-        shapes = (inputs, outputs), (sum(rows), outputs)
-        if not is_left:
-            shapes = (outputs, sum(rows)), (outputs, inputs)
-        return self._words(shapes)
 
 
 def source() -> Source:
@@ -109,10 +103,4 @@ def _foreseen(mode: Counts) -> ForecastTuples:
         rule = one_of(("DEALER", "PARTIES", "TFP"))
         advice = "Others' tuples take rounds of a step."
         raise ArgumentError("crypten.cfg.mpc.provider", provider.NAME, rule, advice)
-    knows = provider.owners_know if isinstance(provider, LayerSource) else FirstParty.owners_know
-    rank = communicator.get().get_rank()
-    if not isinstance(provider, StandingSource):
-        return ForecastTuples(mode, knows, rank)
-    found = StandingForecastTuples(mode, knows, rank)
-    found.rows_stay = provider.rows_stay
-    return found
+    return ForecastTuples(mode, provider, communicator.get().get_rank())

@@ -26,8 +26,9 @@ KINDS: list[dict[str, Any]] = [
 
 
 def config_of(*, kind: str, records: int, failure: float = 0.0, **public: Any) -> TrainConfig:
-    """Returns the settings of the command, of which nothing is given."""
-    config = TrainConfig(backend="clear", data_kind=kind, chosen=CHOSEN, **public)
+    """Returns the settings of the command, of which nothing is given but the loss."""
+    chosen = tuple(name for name in CHOSEN if name != "loss")
+    config = TrainConfig(backend="clear", data_kind=kind, chosen=chosen, **public)
     return config.resolved(failure, records)
 
 

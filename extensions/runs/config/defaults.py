@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from extensions.data.schema import Schema
 from extensions.errors import ArgumentError
-from extensions.layers.losses import SQUARED
+from extensions.layers.losses import SQUARED, Loss
 from extensions.layers.models.start_file import CHOSEN_BY_COUNTS, is_file
 from extensions.layers.spec import ADDITIVE
 from extensions.privacy.calibration import calibrate_noise
@@ -27,6 +27,8 @@ from extensions.runs.config.run_config import RunConfig
 
 TWO_CLASSES, SEVERAL, OF_TABLES = 0.8, 1.3, 2.6
 """What noise moves a logit by, of two classes, of more, and of more where records are tables."""
+CUT = 0.5
+"""Of that with several classes and the hard sigmoid, which leaves 0 and 1 at smaller logits."""
 MOST_OF_TABLES = 80.0
 """Rate of tables, whose columns are not alike: where there is little noise, more overshoots."""
 FEW = 5_000
@@ -41,7 +43,10 @@ AnyRunConfig = TypeVar("AnyRunConfig", bound=RunConfig)
 
 
 class Defaults(NamedTuple):
-    """Settings of a run, explained in `RunConfig`. A rate of None follows from the noise."""
+    """Settings of a run, explained in `RunConfig`.
+
+    A rate of None follows from the noise, and a loss of None is that of the run.
+    """
 
     steps: int = 120
     sample_rate: float = 0.1
@@ -52,6 +57,7 @@ class Defaults(NamedTuple):
     bias_scale: float = 1.0
     whiten: bool = False
     one_output: bool = False
+    loss: Loss | None = None
     frac_bits: int = RunConfig.frac_bits
 
 
@@ -69,6 +75,7 @@ NUMBER = Defaults(steps=40, sample_rate=1.0, max_grad_norm=0.2)
 """Of squared errors, whose slopes are as long as they are: a rate of 2 and more would overshoot."""
 LINEAR = Defaults(25, 0.2, None, max_grad_norm=0.25, momentum=0.5, average=0.4, bias_scale=0.0)
 TABLE = LINEAR._replace(steps=40, sample_rate=0.1, max_grad_norm=0.5, bias_scale=0.25)
+"""Rows of a table are short, so that a sample costs little; it needs more steps."""
 
 
 def defaults_of(config: RunConfig, records: int) -> Defaults:
@@ -105,7 +112,10 @@ def _of_rows(config: RunConfig, records: int) -> Defaults:
     if few:
         found = found._replace(steps=20 if config.data_kind == "tables" else 15, sample_rate=1.0)
     if opened and not few:
-        found = found._replace(sample_rate=1.0, momentum=0.7)
+        steps = 40 if config.data_kind == "tables" else 25
+        found = found._replace(steps=steps, sample_rate=1.0, momentum=0.7)
+    if not opened and config.data_kind == "images" and config.classes > 2:
+        found = found._replace(loss="hard-sigmoid")
     if config.cheap:
         slow = config.data_kind == "tables" and not few
         found = found._replace(steps=20 if slow else 10, sample_rate=0.1 if slow else 0.2)
@@ -128,7 +138,7 @@ def with_defaults(config: AnyRunConfig, records: int) -> AnyRunConfig:
     if MODEL in config.chosen and (additive := _additive(config, records)) is not None:
         return additive
     found = defaults_of(config, records)._asdict()
-    found["lr"] = found["lr"] or config.lr
+    found |= {name: found[name] or getattr(config, name) for name in ("lr", "loss")}
     chosen = {name: found[name] for name in config.chosen if name in found}
     if config.model == ADDITIVE:
         chosen["cells"] = additive_settings(config, records).cells
@@ -177,6 +187,8 @@ def rate_of(config: RunConfig, records: int) -> float:
     moved = noise * config.max_grad_norm * wider * math.sqrt(float((response(config) ** 2).sum()))
     tables = config.data_kind == "tables"
     target = TWO_CLASSES if config.classes == 2 else OF_TABLES if tables else SEVERAL
+    if config.loss == "hard-sigmoid" and config.classes > 2:
+        target *= CUT
     rate = target * config.sample_rate * records / moved
     return float(f"{min(rate, MOST_OF_TABLES) if tables else rate:.4g}")
 

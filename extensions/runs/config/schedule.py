@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
+from extensions.layers.losses import Loss
 from extensions.layers.models.custom import named
 from extensions.options import Option
 from extensions.runs.config.cross_rules import NOTHING_PRIVATE, check_rules
@@ -18,7 +19,7 @@ AUTO = "auto"
 DERIVED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data"),
     *("steps", "epochs", "lr", "sample_rate", "max_grad_norm"),
-    *("momentum", "average", "bias_scale", "whiten", "one_output"),
+    *("momentum", "average", "bias_scale", "whiten", "one_output", "loss"),
     *("whiten_share", "whiten_ridge", "noise_multiplier_whiten"),
     *("data_kind", "cheap", "chosen", "frac_bits", "rows_per_unit", "class_weights"),
     *("noise_multiplier_init", "noise_multiplier_counts", "cells"),
@@ -79,6 +80,11 @@ class Schedule:
             noise_multiplier.
         one_output: for two classes, train one output and halve the traffic. The saved model has
             both (default: texts and tables).
+        loss: kind of loss: sigmoid or hard-sigmoid (each class against the others), softmax (over
+            all classes), squared (a number in the schema's range, or each class), or least-squares
+            (squared, with predictions that are not clipped: fewest rounds). (Default: sigmoid; of
+            images of several classes, unless each step is opened, hard-sigmoid, which sends
+            fewer bytes.)
     """
 
     data_kind: Kind | None = None
@@ -97,6 +103,7 @@ class Schedule:
     whiten_ridge: float | None = None
     noise_multiplier_whiten: float | None = None
     one_output: bool | None = None
+    loss: Loss | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns what is given, by name, and as `chosen` what is not.

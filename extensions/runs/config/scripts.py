@@ -91,6 +91,6 @@ def settings_of(
         delta=delta,
         parties=parties,
         colluders=colluders,
-        chosen=CHOSEN,
+        chosen=tuple(name for name in CHOSEN if name != "loss"),
     )
     return config.resolving(records)(failure)

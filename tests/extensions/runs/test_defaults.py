@@ -14,6 +14,7 @@ from extensions.protocols.step import Step
 from extensions.runs.clear_training import train
 from extensions.runs.config import CHOSEN, TrainConfig
 from extensions.runs.config.defaults import (
+    CUT,
     FEW,
     MOST_OF_TABLES,
     OF_TABLES,
@@ -53,6 +54,16 @@ def test_settings_follow_from_kind_and_number_of_records(kind, records, opened, 
     assert tuple(getattr(config, name) for name in names) == want
     assert (config.average, config.lr_schedule, config.optimizer) == (0.4, "constant", "sgd")
     assert config.settled
+    hard = kind == "images" and not opened
+    assert config.loss == ("hard-sigmoid" if hard else "sigmoid")
+
+
+def test_a_loss_that_is_given_or_of_two_classes_stays():
+    left = tuple(name for name in CHOSEN if name != "loss")
+    given = chosen(data_kind="images", loss="sigmoid", chosen=left)
+    assert given.loss == chosen(data_kind="images", classes=2).loss == "sigmoid"
+    usual = chosen(data_kind="images")
+    assert usual.lr == pytest.approx(CUT * given.lr, rel=1e-3)
 
 
 @pytest.mark.parametrize(
