@@ -58,16 +58,19 @@ def effects_of(model: OpenedModel) -> Effects:
 
 
 def told_of(model: OpenedModel, features: Reals) -> dict[str, list[float]]:
-    """Returns what each column adds to each record, by name, in the unit of `effects_of`.
+    """Returns where each record starts and what each column adds, in the unit of `effects_of`.
 
-    Of several classes it is what is added to the logit of the class that is predicted.
+    They add up to the log-odds, or to the number that is predicted, before it is cut to its range.
+    Of several classes it is the logit of the class that is predicted.
     """
-    _, terms = terms_of(model)
-    matrix, _, outputs = _unit_of(model)
+    effects, (matrix, _, outputs) = effects_of(model), _unit_of(model)
     found = contributions(model, features) @ matrix.T
-    best = logits_of(model, features).argmax(axis=1) if len(outputs) > 1 else 0
+    best = np.zeros(len(found), dtype=np.int64)
+    if len(outputs) > 1:
+        best = logits_of(model, features).argmax(axis=1)
     own = found[np.arange(len(found)), :, best]
-    return {f"adds {term.column}": own[:, i].tolist() for i, term in enumerate(terms)}
+    added = {f"adds {term.column}": own[:, i].tolist() for i, term in enumerate(effects.terms)}
+    return {"starts at": effects.base[best].tolist(), **added}
 
 
 def _unit_of(model: OpenedModel) -> tuple[Reals, str, tuple[str, ...]]:

@@ -28,7 +28,7 @@ _PAGE = """<!doctype html><html lang='en'><meta charset='utf-8'>
 <title>What the model has learnt</title><style>{style}</style>
 <h1>What the model has learnt</h1>
 <p>An additive model ({spent}). Each column adds to a record's {unit}, and the sum decides. The
-curves are around 0; a record begins with {base}.</p>
+curves are around 0 and drawn to one scale; a record starts at {base}.</p>
 <p class='note'>The band is {band} standard deviations of the noise that privacy added to this
 column's curve. Where columns overlap, the curve without noise lies within it in 80 to 96 % of the
 bins. Grey bars: records in each bin, with noise. A column that moves records by 0 tells no more
@@ -43,7 +43,7 @@ def figure_of(effects: Effects, term: Term) -> Any:
     optional("matplotlib", "matplotlib", "explain")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.0, 3.8), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     order = np.arange(len(term.labels))
     if term.edges is None and len(order) > _MOST_BARS:
@@ -52,15 +52,16 @@ def figure_of(effects: Effects, term: Term) -> Any:
     for color, (name, values, deviations) in zip(_COLORS, curves, strict=False):
         wide = BAND * deviations
         if term.edges is None:
-            above.errorbar(
-                np.arange(len(order)), values[order], wide[order], fmt="o", color=color, label=name
-            )
+            look: Any = {"fmt": "o", "markersize": 4, "capsize": 4, "color": color, "label": name}
+            above.errorbar(np.arange(len(order)), values[order], wide[order], **look)
         else:
             bins = len(term.edges) - 1
             above.stairs(values[:bins], term.edges, baseline=None, color=color, label=name)
             ends = values[:bins] - wide[:bins], values[:bins] + wide[:bins]
             above.stairs(ends[1], term.edges, baseline=ends[0], fill=True, color=color, alpha=0.2)
     above.axhline(0.0, color="#999", linewidth=0.8)
+    most = max(float((abs(x.values) + BAND * x.deviations).max()) for x in effects.terms)
+    above.set_ylim(-1.05 * most, 1.05 * most)  # one scale, or a curve of noise looks like another
     above.set_ylabel(effects.unit)
     if len(effects.outputs) > 1:
         above.legend(frameon=False)

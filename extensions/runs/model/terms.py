@@ -29,7 +29,8 @@ class Term:
         column: name of the column.
         edges: of a number's bins in its own unit, from the range's low end to its high one, those
             of missing values left out; None of categories.
-        labels: of each bin, what is in it: a range of numbers, names of categories, or "missing".
+        labels: of each bin, what is in it: a range of numbers, names of categories, "missing", or
+            "other" of categories that the schema does not name.
         values: what the bin adds to each class's logit, (classes, bins). Of two classes a score is
             half their difference; of a number it is a part of the target's range.
         deviations: standard deviation of what the noise adds to these, (classes, bins), were it the
@@ -126,6 +127,8 @@ def _labels(column: GridColumn, of_cell: Integers, edges: Reals | None) -> tuple
             one = number < len(edges) - 1
             names = [f"{edges[number]:.6g} .. {edges[number + 1]:.6g}"] if one else []
         if column.has_missing and cells[-1] == column.present:
-            names = [*names, "missing"]
+            clipped = not column.ordered and column.column.outside == "clip"
+            absent = ["missing"] if column.column.missing == "indicator" else []
+            names = [*names, *absent, *(["other"] if clipped else [])]
         found.append(", ".join(names))
     return tuple(found)

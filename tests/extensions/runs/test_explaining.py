@@ -81,14 +81,20 @@ def test_what_columns_add_is_the_score(fitted):
     found = logits(fitted, own)
     if isinstance(fitted, PrivateRegressor):
         inside = (fitted.predict(own) > -3) & (fitted.predict(own) < 3)
-        expected, total = fitted.predict(own)[inside], (total + effects.base[0])[inside]
+        expected, total = fitted.predict(own)[inside], total[inside]
     elif len(effects.outputs) == 1:
         expected = np.log(fitted.predict_proba(own)[:, 1] / fitted.predict_proba(own)[:, 0])
-        total = total + effects.base[0]
     else:
-        best = found.argmax(axis=1)
-        expected, total = found[np.arange(500), best], total + effects.base[best]
+        expected = found.max(axis=1)
     np.testing.assert_allclose(total, expected, atol=1e-9)
+
+
+def test_bins_say_what_is_in_them(fitted):
+    labels = {term.column: ", ".join(term.labels) for term in terms_of(fitted.model_)[1]}
+    assert "missing" in labels["age"]
+    assert "other" in labels["seen"]
+    assert "missing" not in labels["seen"]
+    assert "other" not in labels["age"] + labels["pay"]
 
 
 def test_deviations_are_in_the_unit_of_values(fitted):
@@ -163,6 +169,11 @@ def test_a_figure_shows_the_curve_and_its_band(fitted):
         steps[1].values, term.values[0, :bins] + BAND * term.deviations[0, :bins]
     )
     assert below.get_xlabel() == "age"
+    low, high = above.get_ylim()
+    for each in effects.terms:  # nothing is cut off, and a curve of noise is not stretched
+        assert (each.values - BAND * each.deviations).min() > low
+        assert (each.values + BAND * each.deviations).max() < high
+        assert fitted.plot(each.column).axes[0].get_ylim() == (low, high)
     with refused("column", "choice", "height"):
         fitted.plot("height")
 
@@ -180,8 +191,8 @@ def test_the_commands(tmp_path):
     found = pd.read_csv(tmp_path / "told.csv")
     assert [name for name in found if name.startswith("adds ")] == [f"adds {n}" for n in SCHEMA]
     odds = np.log(found["probability 1"] / found["probability 0"])
-    base = effects_of(estimator.model_).base[0]
-    np.testing.assert_allclose(found.filter(like="adds ").sum(axis=1) + base, odds, atol=1e-6)
+    total = found.filter(like="adds ").sum(axis=1) + found["starts at"]
+    np.testing.assert_allclose(total, odds, atol=1e-6)
     call("export", *told, "--to", "points", "--out", tmp_path / "points.csv")
     assert json.loads(estimator.model_.header.to_json())["columns"]
 

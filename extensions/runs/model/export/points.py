@@ -17,8 +17,9 @@ MOST = 20
 def write(path: Path, model: OpenedModel) -> None:
     """Writes a CSV file: of each column and bin, the points and what they were before rounding.
 
-    The first row is where every record begins. The last one says what a point is worth, and how far
-    rounding moves a record (root mean square over the records, columns apart).
+    The first row is where every record starts. The last one says what a point is worth, how far
+    rounding moves a record (root mean square over the records, columns apart) and, for two classes,
+    how probable the second one is with a total of t points.
     """
     effects = effects_of(model)
     unit = max(float(np.abs(term.values).max()) for term in effects.terms) / MOST or 1.0
@@ -35,6 +36,8 @@ def write(path: Path, model: OpenedModel) -> None:
         for label, own, values in zip(term.labels, points.T, term.values.T, strict=True):
             lines.writerow([term.column, label, *own, *values.round(4)])
     worth = f"a point is {unit:.4g} ({effects.unit}); rounding moves a record by {moved**0.5:.2g}"
+    if len(model.header.classes) == 2:
+        worth += f"; t points are a probability of 1 / (1 + exp(-{unit:.4g} t))"
     lines.writerow(["", worth, *[""] * (2 * len(names))])
     with durable.write(path) as file:
         file.write(text.getvalue().encode())
