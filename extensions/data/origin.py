@@ -145,10 +145,11 @@ class FeatureExtraction:
 
     Attributes:
         features: feature extractor, which each owner runs before anything is shared: raw, hog,
-            scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, words, wordllama
-            (texts) or module:function; options behind it (,mirror); or several joined by +. The
-            default is raw for tables and small images, words:4096 for texts, scattering:1024 for
-            other images or, in colour, the public networks in the folder extractors.
+            scattering, efficientnet:KIND, tflite:PATH, backbone:ARCHITECTURE, timm:NAME (images),
+            hashed, words, wordllama (texts), hf:NAME_OR_FOLDER (both) or module:function; options
+            behind it (,mirror); or several joined by +. The default is raw for tables and small
+            images, words:4096 for texts, scattering:1024 for other images or, in colour, the public
+            networks in the folder extractors.
         weights: file with the weights of a backbone.
         keep: whether features are kept on disk between runs.
         max_feature_norm: public bound of the norm of a row.
