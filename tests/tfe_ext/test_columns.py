@@ -12,6 +12,7 @@ from tests.tfe_ext.test_cli import typed
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [pytest.mark.xdist_group(SHARED["tfe_process"]), needs_tensorflow]
+TASKS = "tests.helpers.tfe_tasks.columns"
 
 
 def test_servers_learn_of_their_columns_what_the_clear_run_learns(tmp_path, tfe_process):
@@ -29,3 +30,12 @@ def test_servers_learn_of_their_columns_what_the_clear_run_learns(tmp_path, tfe_
     check_shares(tmp_path / "model", expected)
     assert abs(report["accuracy"] - expected["accuracy"]) <= 0.01
     assert report["rounds"] == 8 * 18 + 1, "the columns are shared once"
+
+
+def test_a_model_of_keras_learns_of_columns_what_it_learns_of_whole_rows(tfe_process):
+    rounds, whole = tfe_process.run(f"{TASKS}:columns_make_the_steps_of_whole_rows")
+    assert rounds <= whole
+
+
+def test_a_model_of_keras_refuses_columns_that_do_not_go_together(tfe_process):
+    tfe_process.run(f"{TASKS}:columns_that_do_not_go_together_are_refused")

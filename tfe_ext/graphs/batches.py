@@ -105,27 +105,23 @@ class OwnersRecords:
 class SharedRecords:
     """Records that are shared already: each step takes all of them, as they were when given.
 
-    The latter of the two shares are the `targets`. Squared norms may be shared with them.
+    The second of the shares are the `targets`; the third, if there are any, squared norms.
     """
 
-    def __init__(
-        self, shares: tuple[Replicated, Replicated], norms: Replicated | None = None
-    ) -> None:
-        x, y = shares
-        self.size, self.targets = x.shape[0], y
-        self._x, self._y = in_variables(x), in_variables(y)
-        self._norms = None if norms is None else in_variables(norms)
+    def __init__(self, shares: Sequence[Replicated]) -> None:
+        self.size, self.targets = shares[0].shape[0], shares[1]
+        self._shares = [in_variables(share) for share in shares]
 
     @property
     def sizes(self) -> list[int]:
         """Number of rows, of all owners together."""
         return [self.size]
 
-    def replace(self, shares: tuple[Replicated, Replicated]) -> None:
+    def replace(self, shares: Sequence[Replicated]) -> None:
         """Puts other records of the same shapes in their place."""
-        x, self.targets = shares
-        assign(self._x, x)
-        assign(self._y, self.targets)
+        self.targets = shares[1]
+        for variables, share in zip(self._shares, shares, strict=True):
+            assign(variables, share)
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns the number of rows, at rate 1 only: who holds shares cannot sample in private."""
@@ -144,8 +140,8 @@ class SharedRecords:
 
     def everything(self) -> Batch:
         """Returns all records."""
-        norms = None if self._norms is None else present(self._norms)
-        return Batch(present(self._x), present(self._y), norms, None)
+        x, y, *norms = map(present, self._shares)
+        return Batch(x, y, norms[0] if norms else None, None)
 
 
 Records = OwnersRecords | SharedRecords

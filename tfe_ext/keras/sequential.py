@@ -8,10 +8,12 @@ from extensions.cli import console
 from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
 from extensions.layers.losses import Loss
 from extensions.privacy.accounting import Ledger
+from extensions.protocols.settings import Split
 from tfe_ext.aby3.protocol import current_protocol
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import pair_of
 from tfe_ext.keras.base_optimizer import Optimizer
+from tfe_ext.keras.columns import Columns, of_columns
 from tfe_ext.keras.fitting.epochs import Epochs, Fitting, Validation
 from tfe_ext.keras.iterates import logits_of
 from tfe_ext.keras.layers import chain_of, check_layer, check_place
@@ -182,6 +184,7 @@ class Sequential(Weighted, host.Sequential):
         validation_freq: int | Sequence[int] = 1,
         count_noise: float | None = None,
         physical_rows: int | None = None,
+        split: Split = "rows",
     ) -> Any:
         """Makes all steps of private training; returns their History. No loss is opened.
 
@@ -206,6 +209,7 @@ class Sequential(Weighted, host.Sequential):
             physical_rows: about how many rows of a batch are computed at once, one piece after the
                 other, of records by their owners' names: less memory, and more rounds. Clipping,
                 noise and epsilon are those of the whole batch.
+            split: rows, or columns of the same records (`tfe_ext.keras.columns.Columns`).
 
         Raises:
             ArgumentError: records or settings that do not fit, before anything is shared.
@@ -214,12 +218,13 @@ class Sequential(Weighted, host.Sequential):
                 which bounds are proven.
         """
         optimizer = self._checked()
+        if split == "columns":
+            x, y, validation_data = of_columns(optimizer.sample_rate, x, y, validation_data)
         total = steps_of(steps, epochs, optimizer.sample_rate)
         planned = Epochs(steps=total, initial_step=initial_step, sample_rate=optimizer.sample_rate)
         training = Training(self._trainer, self.chain, optimizer, x, y, total, physical_rows)
-        count = None
-        if validation_data is not None:
-            count = self._count("held out", pair_of(validation_data), count_noise)
+        held_out = None if validation_data is None else pair_of(validation_data)
+        count = held_out and self._count("held out", held_out, count_noise)
         fitting = Fitting(self, planned, callbacks, Validation(count, validation_freq))
         training.prepare(total - initial_step)
         self._trainer.charge_counts(optimizer)
@@ -247,7 +252,9 @@ class Sequential(Weighted, host.Sequential):
         """
         return self._trainer.cost(memory=memory)
 
-    def evaluate(self, x: Any, y: Any = None, *, count_noise: float | None = None) -> float:
+    def evaluate(
+        self, x: Any, y: Any = None, *, count_noise: float | None = None, split: Split = "rows"
+    ) -> float:
         """Returns the part of the records that the model gets right; opens that number only.
 
         Args:
@@ -255,6 +262,7 @@ class Sequential(Weighted, host.Sequential):
             y: as in `fit`, one-hot if targets are given.
             count_noise: standard deviation of the noise that the number gets, in records; without
                 it the number is exact.
+            split: as in `fit`.
 
         Guarantees:
             Of records that the model was not trained on, the number costs the training records
@@ -267,6 +275,8 @@ class Sequential(Weighted, host.Sequential):
         Cost:
             A graph is traced for the first call with records of these shapes.
         """
+        if split == "columns":
+            x, y = Columns(x, y), None
         count = self._count("tried", (x, y), count_noise)
         return count.accuracy(self.announce_opening)
 

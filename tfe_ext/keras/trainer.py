@@ -25,6 +25,7 @@ from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords, Records, SharedRecords, check_owners, check_shared
 from tfe_ext.graphs.programs import InPieces, Kept, Program, Sampling, Total, total_of
 from tfe_ext.keras.base_optimizer import Optimizer
+from tfe_ext.keras.columns import Columns
 from tfe_ext.keras.iterates import Iterates, logits_of, opened, parameters_of
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.records import Counted, Seen, records_of
@@ -221,6 +222,8 @@ class Trainer:
             shares = share_of(self.ring, x, "x"), share_of(self.ring, y, "y")
             return self._shared(use, *shares, chain)
         norm = optimizer.settings.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
+        if isinstance(x, Columns):
+            return self._of_columns(use, x, chain, norm)
         return self._owned(use, chain, x, y, norm)
 
     def training_records(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
@@ -228,7 +231,9 @@ class Trainer:
 
         Those of equal shapes take the place of those before, in graphs that were traced too.
         """
-        if _are_tensors(x, y) or isinstance(x, Half) or isinstance(y, Half):
+        if isinstance(x, Columns):
+            records = self._of_columns("learnt", x, chain, max_feature_norm)
+        elif _are_tensors(x, y) or isinstance(x, Half) or isinstance(y, Half):
             records = self._shared("learnt", *records_of(x, y, max_feature_norm), chain)
         else:
             records = self._owned("learnt", chain, x, y, max_feature_norm)
@@ -239,6 +244,11 @@ class Trainer:
         shares = check_shared(x, y, chain.network)
         shapes = tuple(share.shape for share in shares)
         return self._placed((use, shapes), shares, lambda: SharedRecords(shares))
+
+    def _of_columns(self, use: str, own: Columns, chain: Chain, norm: float) -> Records:
+        shares = own.shared(self.ring, chain.network, norm)
+        key = use, "columns", tuple(share.shape for share in shares)
+        return self._placed(key, shares, lambda: SharedRecords(shares))
 
     def _owned(self, use: str, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
         own = check_owners(

@@ -209,9 +209,9 @@ class ABY3Host(Host):
     def _shared_once(self, own: Blocks) -> SharedRecords:
         """Returns rows whose columns are apart, in shares that every step takes; one round."""
         program = Program(lambda: [share.parts for share in [*own.shared(self)][:3]])
-        x, y, norms = (Replicated(self._on, parts) for parts in program())
+        shares = [Replicated(self._on, parts) for parts in program()]
         self._traffic = self._traffic.plus(program.cost.traffic)
-        return SharedRecords((x, y), norms)
+        return SharedRecords(shares)
 
     def _store(self, model: Parameters, after: Parameters) -> None:
         for variables, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):
