@@ -31,8 +31,8 @@ _PAGE = """<!doctype html><html lang='en'><meta charset='utf-8'>
 curves are around 0 and drawn to one scale; a record starts at {base}.</p>
 <p class='note'>The band is {band} standard deviations of the noise that privacy added to this
 column's curve. Where columns overlap, the curve without noise lies within it in 80 to 96 % of the
-bins. Grey bars: records in each bin, with noise. A column that moves records by 0 tells no more
-than noise would.</p>
+bins. It leaves out chance: few records say little. Grey bars: records in each bin, with noise. A
+column that moves records by 0 tells no more than noise would.</p>
 <table><tr><th>Column</th><th>Moves records by</th></tr>{rows}</table>
 {parts}</html>
 """
