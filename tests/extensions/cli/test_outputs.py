@@ -63,6 +63,7 @@ WRITTEN = {
     "align": {"checkpoint", "out"},
     "budget": {"json"},
     "evaluate": {"json"},
+    "explain": {"out"},
     "export": {"out"},
     "features": {"out"},
     "fl": {"checkpoint", "csv", "json", "save"},
