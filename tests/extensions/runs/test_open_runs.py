@@ -14,7 +14,9 @@ import pytest
 
 from crypten_ext.processes.launch import Parties
 from crypten_ext.run import backend
+from extensions.data.schema import to_toml
 from extensions.errors import LostError
+from extensions.protocols.noisy_sums.additive.training import most_opened
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Entry, read
 from extensions.runs.budget.planned_cost import planned, title_of
@@ -40,6 +42,7 @@ from tests.helpers.crashes import (
 )
 from tests.helpers.digits import HELD_OUT, F, correct
 from tests.helpers.refused import refused
+from tests.helpers.tables import schema_of, splits_of, table_of
 from tests.helpers.wire import on_wire
 from tests.tfe_ext.test_compat import needs_tensorflow
 
@@ -143,6 +146,47 @@ def test_crypten_opens_statistics_once(tmp_path):
     assert secure["dealt_bytes"] == [0, 0, 0]
 
 
+@pytest.fixture
+def table(tmp_path: Path) -> tuple[object, ...]:
+    """Options of a run on a table."""
+    columns, _ = table_of(SCHEMA, 900)
+    (tmp_path / "schema.toml").write_text(to_toml(SCHEMA))
+    rows = [",".join(columns)]
+    for row in zip(*columns.values(), strict=True):
+        rows.append(",".join("" if cell is None else str(cell) for cell in row))
+    (tmp_path / "table.csv").write_text("\n".join(rows))
+    return "--data", f"csv:{tmp_path / 'table.csv'}", "--schema", tmp_path / "schema.toml"
+
+
+@pytest.mark.xdist_group(SHARED["pools"])
+def test_an_additive_model_is_alike_on_hosts_in_a_round_a_step(toy, tmp_path, table):
+    """One round more for the counts; the third host and CrypTen find the model of the clear one."""
+    run = (*RUN, *table, "--open", "each-step", "--steps", 6)
+    reports, models = zip(
+        *(trained(tmp_path / name, *run, "--backend", name) for name in ("crypten", *TWO)),
+        strict=True,
+    )
+    for model in models[1:]:
+        assert_equal_models(models[0], model)
+    assert {report["model"] for report in reports} == {"additive"}
+    longer, _ = trained(tmp_path / "longer", *run[:-1], 8, "--backend", "crypten")
+    assert longer["rounds"] - reports[0]["rounds"] == 2
+    assert reports[0]["rounds"] == 6 + 3, "one to agree, one for keys of masks, one for the counts"
+    found = read_opened(tmp_path / "crypten" / "model.npz")
+    grid = found.header.grid
+    words = grid.size + 6 * most_opened(grid, 2)
+    assert 0 < reports[0]["sent_bytes"][0] < 2 * 8 * words + 6000, "and what parties agree on"
+    assert reports[0]["dealt_bytes"] == [0, 0, 0]
+
+
+@pytest.mark.long
+@needs_tensorflow
+def test_aby3s_program_trains_the_same_additive_model(tmp_path, table):
+    run = (*RUN, *table, "--open", "each-step", "--steps", 4)
+    models = [trained(tmp_path / name, *run, "--backend", name)[1] for name in ("tfe", "clear")]
+    assert_equal_models(*models)
+
+
 @pytest.mark.long
 @needs_tensorflow
 @pytest.mark.parametrize("options", [EACH_STEP, STATISTICS], ids=["each-step", "statistics"])
@@ -204,7 +248,8 @@ SEEDS = itertools.count(1)
 
 def start(folder: Path, config: TrainConfig, *, resume: bool, ends: Any = None) -> Attempt:
     """Parties of one start; in the next all that is drawn is drawn anew."""
-    return attempt(config, PARTS, kept_in(folder, resume=resume), next(SEEDS), ends)
+    parts = PARTS if config.model == "logistic" else TABLES
+    return attempt(config, parts, kept_in(folder, resume=resume), next(SEEDS), ends)
 
 
 def crashes(folder: Path, config: TrainConfig, given: Given, ends: dict[int, int]) -> bool:
@@ -237,11 +282,27 @@ ONCE = replace(
 )
 
 
+SCHEMA = schema_of()
+TABLES = splits_of(SCHEMA, 200, parties=2)
+ADDITIVE = replace(
+    OPEN,
+    model="additive",
+    facts=SCHEMA.facts(),
+    cells="coarse",
+    lr=0.4,
+    one_output=False,
+    sample_rate=1.0,
+    momentum=0.0,
+    average=0.0,
+    noise_multiplier_counts=1.0,
+)
+
+
 @pytest.mark.parametrize("every", [BOUNDARIES, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "config",
-    [OPEN, ONCE],
-    ids=["each-step", "statistics"],
+    [OPEN, ONCE, ADDITIVE],
+    ids=["each-step", "statistics", "additive"],
 )
 def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every):
     """One party dies at any boundary; for each sum a party gives one set of words."""
@@ -252,7 +313,8 @@ def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every)
         assert at > 30
     assert {len(words) for words in given.words.values()} == {1}
     names = {name for _, name, _ in given.words}
-    assert names == ({"step-1", "step-2"} if config.method == "pea" else {"statistics"})
+    steps = {"step-1", "step-2"} | ({"counts"} if config is ADDITIVE else set())
+    assert names == (steps if config.method == "pea" else {"statistics"})
 
 
 def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_path, given):
