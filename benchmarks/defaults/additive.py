@@ -35,10 +35,10 @@ _OTHERS = (
 _KNOWN = {each.name: each for each in (*constant.UNSEEN, *constant.SECOND, *_OTHERS)}
 _NAMED = ("credit", "lending", "stops", "crashes", "churn", "cells", "flchain", *FROZEN)
 TABLES: Mapping[str, Callable[[], Tabular]] = {
-    "adult": adult,
     "breast": tabular.breast_cancer,
     "wine": tabular.wine,
     **{name: lambda name=name: constant.read(_KNOWN[name]) for name in _NAMED},  # type: ignore[misc]
+    "adult": adult,
 }
 Split = tuple[dict[str, Any], Any, dict[str, Any], Any]
 
@@ -90,8 +90,7 @@ def main(
             }
             rows.append({**row, "epsilon": epsilon, **means, "DP-EBM": peer, **beside})
             samples[f"{name}, {epsilon:g}"] = [round(each["additive"], 4) for each in found]
-            print(rows[-1], flush=True)
-    yield Table("additive", rows, samples=samples, splits=splits, parties=PARTIES)
+        yield Table("additive", rows, samples=samples, splits=splits, parties=PARTIES)
 
 
 def _mean(found: Any) -> float:
