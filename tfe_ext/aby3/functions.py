@@ -14,6 +14,7 @@ from extensions.protocols.noise import NoiseSplit, add_gaussian_noise
 from extensions.ring.interface import NoiseSource
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
+from tfe_ext.ring.roles import by_rows
 from tfe_ext.ring.shares import Additive3
 from tfe_ext.streams.devices import on_each
 
@@ -50,7 +51,8 @@ class Functions:
         """
         ring = self.ring
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
-        return tensor_of(self, inverse_sqrt(ring, share_of(ring, x), plan))
+        share = share_of(ring, x)
+        return tensor_of(self, by_rows(ring, share, lambda own, x: inverse_sqrt(own, x, plan)))
 
     def clip_factor(
         self, x: ABY3PrivateTensor, max_norm: float = 1.0, range_bits: int = 16, degree: int = 2
@@ -66,9 +68,11 @@ class Functions:
         """
         ring = self.ring
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
-        squared = share_of(ring, x)
-        ratio, shift = clipping.ratio_up(squared, ring.frac_bits, max_norm, bits=ring.frac_bits)
-        return tensor_of(self, clipping.clip_factor(ring, ratio, plan, shift))
+        ratio, shift = clipping.ratio_up(
+            share_of(ring, x), ring.frac_bits, max_norm, bits=ring.frac_bits
+        )
+        factor = by_rows(ring, ratio, lambda own, r: clipping.clip_factor(own, r, plan, shift))
+        return tensor_of(self, factor)
 
     def clip_by_norm(
         self, x: ABY3PrivateTensor, max_norm: float, range_bits: int = 16, degree: int = 2
@@ -90,7 +94,7 @@ class Functions:
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
         count, *features = (1, *shape) if len(shape) == 1 else shape
         rows = share.reshape(count, math.prod(features))
-        clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
+        clipped = by_rows(ring, rows, lambda own, x: clipping.clip_by_norm(own, x, max_norm, plan))
         return tensor_of(self, clipped.reshape(shape))
 
     def gaussian_noise(

@@ -11,6 +11,7 @@ from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_re
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.graphs.datasets import read
+from tfe_ext.graphs.program import Turn
 from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.shares import Replicated
@@ -25,10 +26,13 @@ class OwnersRecords:
 
     Attributes:
         tables: of records, by the owner's name in the configuration.
+        number: how many times others took their place.
+        kept: what is made of them and lasts as long as they do.
     """
 
     def __init__(self, servers: Servers, records: Mapping[str, OwnRecords]) -> None:
-        self._servers = servers
+        self.servers, self.number = servers, 0
+        self.kept: dict[Any, Any] = {}
         config = tfe.get_config()
         self.tables = {
             name: RecordTable(config.get_player(name).device_name, own)
@@ -37,6 +41,7 @@ class OwnersRecords:
 
     def replace(self, records: Mapping[str, OwnRecords]) -> None:
         """Puts other records of the same shapes in their place."""
+        self.number += 1
         for table, own in zip(self.tables.values(), records.values(), strict=True):
             table.replace(own)
 
@@ -66,7 +71,7 @@ class OwnersRecords:
         tables = zip(self.tables.values(), rows, strict=True)
         return [
             table.draw(
-                self._servers.private[table.device],
+                self.servers.private[table.device],
                 party=party,
                 sample_rate=sample_rate,
                 rows=count,
@@ -81,7 +86,7 @@ class OwnersRecords:
         They are features, labels, squared norms and, unless all rows count, padding.
         """
         devices = (table.device for table in self.tables.values())
-        x, y, *beside = share_rows(self._servers, zip(devices, columns, strict=True))
+        x, y, *beside = share_rows(self.servers, zip(devices, columns, strict=True))
         norms, padding = [*beside, None][:2]
         return Batch(x, y, norms, padding)
 
@@ -90,16 +95,20 @@ class OwnersRecords:
         return self.shared([table.everything() for table in self.tables.values()])
 
     def part(
-        self, index: Sequence[tf.Tensor], starts: Sequence[int], sizes: Sequence[int]
+        self,
+        turn: Turn,
+        starts: Sequence[int],
+        sizes: Sequence[int],
+        rows: Sequence[int] | None = None,
     ) -> Batch:
         """Returns so many records of each owner, in the order of owners.
 
-        `index` says, on each owner's device, how many such parts lie between the start and this
-        one.
+        They begin as many such parts after the start as turns came before. With `rows` each owner's
+        are padded to that number.
         """
-        owners = zip(self.tables.values(), index, starts, sizes, strict=True)
-        parts = [table.part(place, start, size) for table, place, start, size in owners]
-        return self.shared(parts)
+        padded = [None] * len(self.tables) if rows is None else rows
+        owners = zip(self.tables.values(), starts, sizes, padded, strict=True)
+        return self.shared([own.part(turn[own.device], a, n, all_) for own, a, n, all_ in owners])
 
 
 class SharedRecords:

@@ -1,54 +1,32 @@
-"""What is computed on the servers: by one graph, in pieces, or block by block; and what is kept."""
+"""What is computed on the servers: steps, whole or in pieces, and sums block by block."""
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Self
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.protocols.dpsgd import Sums, paired, parts_of
+from extensions.layers.passes import Parameters
+from extensions.protocols.dpsgd import Sums, added, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, pieces_of
 from extensions.ring.interface import NoiseSource
 from extensions.rules import Whole
-from tfe_ext.costs.cost import Cost, cost_of_graph, memory_of_graph
+from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords, Records
+from tfe_ext.graphs.program import InBlocks, Program, Turns
+from tfe_ext.graphs.standing import Standing, standing_on
 from tfe_ext.graphs.tables import padded, rows_from
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.roles import roles
 from tfe_ext.ring.shares import Share
-from tfe_ext.ring.variables import ScalarVariables, SumVariable
+from tfe_ext.ring.variables import SumVariable
+from tfe_ext.streams.devices import on_each
 
-
-class Program:
-    """A function without arguments as one graph, which is traced when it first runs."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._traced = tf.function(function, autograph=False)
-
-    def __call__(self) -> Any:
-        """Runs the graph."""
-        return self._traced()
-
-    def trace(self) -> None:
-        """Traces the graph now."""
-        self._traced.get_concrete_function()
-
-    @property
-    def graph(self) -> Any:
-        """The graph."""
-        return self._traced.get_concrete_function().graph
-
-    @functools.cached_property
-    def cost(self) -> Cost:
-        """What a run costs, read from the graph."""
-        return cost_of_graph(self.graph)
-
-    @functools.cached_property
-    def memory(self) -> int:
-        """Bytes that a server's process takes for it, as `Cost` says."""
-        return memory_of_graph(self.graph)
+Clipped = Callable[[ABY3Ring, Parameters, Batch], Sums]
+"""Returns the sums of clipped gradients of some rows, given a ring and a model."""
 
 
 class Kept:
@@ -111,66 +89,92 @@ class Sampling:
 
     def program(
         self,
-        servers: Sequence[str],
+        ring: ABY3Ring,
         plan: StepPlan,
-        clipped: Callable[[Batch], Sums],
+        model: Callable[[], Parameters],
+        clipped: Clipped,
         finish: Callable[[Sums], None],
     ) -> "Program | InPieces":
         """Returns what makes steps: one graph, or those of `InPieces`.
 
-        `clipped` returns the sums of some rows, and `finish` makes a step by the sums of all.
+        `finish` makes a step by the sums of all rows.
         """
+
+        def sums_of(batch: Batch) -> Sums:
+            return in_roles(ring, plan, model(), batch, clipped)
+
+        standing, drawn = None, (self.rows, self.rate, self.source)
+        if self.rate == 1.0 and isinstance(self.records, OwnersRecords):
+            standing = standing_on(self.records, self.rows_of_piece, self.pieces)
         if self.pieces > 1:
-            return InPieces(self, servers, plan, clipped, finish)
-        drawn = self.rows, self.rate, self.source
-        return Program(lambda: finish(clipped(self.records.sample(*drawn))))
+            return InPieces(standing or _Samples(self), ring, plan, sums_of, finish)
+        if standing is not None:
+            return Program(lambda: finish(sums_of(standing.everything())), standing)
+        return Program(lambda: finish(sums_of(self.records.sample(*drawn))))
+
+
+def in_roles(
+    ring: ABY3Ring, plan: StepPlan, model: Parameters, batch: Batch, clipped: Clipped
+) -> Sums:
+    """Returns the sums of rows, of which servers in each of their roles compute some; local."""
+    rows, found = batch.x.shape[0], []
+    width = sum(layer.positions * layer.out_features for layer in plan.layers)
+    for own, by, part in roles(ring, rows, rows * width):
+        turned = [(_turned(weight, by), _turned(bias, by)) for weight, bias in model]
+        columns = (None if column is None else column[part].turned(by) for column in batch)
+        sums = clipped(own, turned, Batch(*columns))
+        found.append([(_turned(weight, -by), _turned(bias, -by)) for weight, bias in sums])
+    return reduce(partial(added, plan=plan), found)
+
+
+def _turned(share: Share | None, by: int) -> Share | None:
+    return None if share is None else share.turned(by)
 
 
 class InPieces:
     """Makes steps by three graphs: owners draw, a piece is added up, and a step is made.
 
-    Owners draw one sample, and keep it in the clear on their own devices until the next step. So do
-    servers with their summands of the sums, each computed from what it has of shares. Noise of the
+    Servers keep their summands of the sums, each computed from what it has of shares. Noise of the
     sums is drawn once, before anything is made of them. Each piece takes the rounds of both passes,
     and those of the clipped sums.
+
+    Args:
+        rows: which come in pieces.
+
+    Attributes:
+        standing: as `Program` has it.
     """
 
     def __init__(
         self,
-        sampling: Sampling,
-        servers: Sequence[str],
+        rows: "Standing | _Samples",
+        ring: ABY3Ring,
         plan: StepPlan,
         clipped: Callable[[Batch], Sums],
         finish: Callable[[Sums], None],
     ) -> None:
-        assert isinstance(sampling.records, OwnersRecords)
-        self._sampling, self._records = sampling, sampling.records
-        self._plan, self._clipped, self._finish = plan, clipped, finish
-        tables = self._records.tables.values()
-        self._samples = [
-            _Sample(table.device, table.widths, sampling.pieces, rows)
-            for table, rows in zip(tables, sampling.rows_of_piece, strict=True)
-        ]
+        self._rows, self._plan, self._clipped, self._finish = rows, plan, clipped, finish
         shapes: list[tuple[int, ...]] = []
         for layer in plan.layers:
             shapes.append((layer.out_features, layer.in_features))
             shapes += [(layer.out_features,)] * layer.has_bias
-        self._sums = [SumVariable(servers, shape) for shape in shapes]
-        self._begin = Program(self._begun)
-        self._add = Program(self._added)
-        self._end = Program(self._ended)
+        self._sums = [SumVariable(ring.servers.devices, shape) for shape in shapes]
+        self.standing = rows if isinstance(rows, Standing) else None
+        self._begin, self._add, self._end = (
+            Program(act, self.standing) for act in (self._begun, self._added, self._ended)
+        )
 
     def __call__(self) -> None:
         """Makes a step."""
         self._begin()
-        for _ in range(self._sampling.pieces):
+        for _ in range(self._rows.pieces):
             self._add()
         self._end()
 
     @property
     def cost(self) -> Cost:
         """What a step costs, read from the graphs."""
-        return self._begin.cost.then(self._add.cost, self._sampling.pieces).then(self._end.cost)
+        return self._begin.cost.then(self._add.cost, self._rows.pieces).then(self._end.cost)
 
     @property
     def memory(self) -> int:
@@ -178,51 +182,63 @@ class InPieces:
         return max(each.memory for each in (self._begin, self._add, self._end))
 
     def _begun(self) -> None:
-        of = self._sampling
-        drawn = self._records.draw(of.rows, of.rate, of.source)
-        for sample, own in zip(self._samples, drawn, strict=True):
-            sample.take(own)
+        self._rows.begin()
         for total in self._sums:
             total.clear()
 
     def _added(self) -> None:
-        batch = self._records.shared([sample.next() for sample in self._samples])
-        for total, part in zip(self._sums, parts_of(self._clipped(batch)), strict=True):
+        clipped = self._clipped(self._rows.next())
+        for total, part in zip(self._sums, parts_of(clipped), strict=True):
             total.add(part)
 
     def _ended(self) -> None:
         self._finish(paired([total.read() for total in self._sums], self._plan))
 
 
-class _Sample:
-    """One owner's sample, in variables on its own device: so many pieces of so many rows."""
+class _Samples:
+    """A fresh sample of every owner's records, which it keeps in the clear until the next one.
 
-    def __init__(self, device: str, widths: tuple[int, int], count: int, rows: int) -> None:
-        self._device, self._rows, self._all = device, rows, count * rows
-        shapes: list[list[int]] = [[self._all, width] for width in widths]
-        shapes += [[self._all], [self._all]]
-        with tf.device(device):
-            self._columns = [self._variable(tf.zeros(shape, tf.int64)) for shape in shapes]
-            self._due = self._variable(tf.zeros([], tf.int64))
+    It lies in variables on the owner's own device: so many pieces of so many rows.
+    """
+
+    def __init__(self, of: Sampling) -> None:
+        assert isinstance(of.records, OwnersRecords)
+        self.pieces, self._of, self._records = of.pieces, of, of.records
+        tables = [*of.records.tables.values()]
+        self._devices = [table.device for table in tables]
+        self._turns = Turns(self._devices)
+        self._columns = [
+            on_each([table.device] * 4, self._variable, self._shapes(table.widths, rows))
+            for table, rows in zip(tables, of.rows_of_piece, strict=True)
+        ]
+
+    def _shapes(self, widths: Sequence[int], rows: int) -> list[list[int]]:
+        count = self.pieces * rows
+        return [*([count, width] for width in widths), [count], [count]]
 
     @staticmethod
-    def _variable(value: Any) -> tf.Variable:
-        return tf.Variable(value, trainable=False, name="sample")
+    def _variable(shape: Sequence[int]) -> tf.Variable:
+        return tf.Variable(tf.zeros(shape, tf.int64), trainable=False, name="sample")
 
-    def take(self, drawn: Sequence[tf.Tensor]) -> None:
-        """Features, labels, squared norms and padding take the place of those before."""
-        with tf.device(self._device):
-            for column, part in zip(self._columns, padded(drawn, self._all), strict=True):
-                column.assign(part)
-            self._due.assign(tf.zeros([], tf.int64))
+    def begin(self) -> None:
+        """Draws: features, labels, squared norms and padding take the place of those before."""
+        drawn = self._records.draw(self._of.rows, self._of.rate, self._of.source)
+        for device, columns, own in zip(self._devices, self._columns, drawn, strict=True):
+            with tf.device(device):
+                for column, part in zip(columns, padded(own, columns[0].shape[0]), strict=True):
+                    column.assign(part)
+        self._turns.clear()
 
-    def next(self) -> list[tf.Tensor]:
-        """Returns the next piece of them."""
-        with tf.device(self._device):
-            first = self._due.read_value() * self._rows
-            found = [rows_from(each.read_value(), first, self._rows) for each in self._columns]
-            self._due.assign_add(tf.ones([], tf.int64))
-            return found
+    def next(self) -> Batch:
+        """Returns the next piece, shared."""
+        turns, pieces = self._turns.take(), []
+        for device, columns, rows in zip(
+            self._devices, self._columns, self._of.rows_of_piece, strict=True
+        ):
+            with tf.device(device):
+                first = turns[device] * rows
+                pieces.append([rows_from(each.read_value(), first, rows) for each in columns])
+        return self._records.shared(pieces)
 
 
 def total_of(
@@ -257,40 +273,23 @@ class Total:
         count: Callable[[Batch], Share],
         finish: Callable[[Share], Any],
     ) -> None:
-        self._records, self._count = records, count
         self._sum = SumVariable(devices, (size,))
         owners = [table.device for table in records.tables.values()]
-        self._index = ScalarVariables(owners, [0])
-        rows = records.sizes
-        parts = [
-            ([0] * len(rows), [n // blocks for n in rows], blocks),
-            ([n - n % blocks for n in rows], [n % blocks for n in rows], 1),
-        ]
-        self._blocks = [
-            (Program(partial(self._add, starts, sizes)), times)
-            for starts, sizes, times in parts
-            if any(sizes)
-        ]
+        self._blocks = InBlocks(
+            owners,
+            records.sizes,
+            blocks,
+            lambda turn, *block: self._sum.add(count(records.part(turn, *block))),
+        )
         self._end = Program(lambda: finish(self._sum.read()))
 
     def __call__(self) -> Any:
         """Adds up all records as they are now."""
         self._sum.clear()
-        for program, times in self._blocks:
-            for i in range(times):
-                self._index.assign([i])
-                program()
+        self._blocks()
         return self._end()
 
     @property
     def cost(self) -> Cost:
         """What a call costs, read from the graphs."""
-        (first, times), *rest = self._blocks
-        found = first.cost.then(first.cost, times - 1)
-        for program, times in [*rest, (self._end, 1)]:
-            found = found.then(program.cost, times)
-        return found
-
-    def _add(self, starts: Sequence[int], sizes: Sequence[int]) -> None:
-        (index,) = self._index.read()
-        self._sum.add(self._count(self._records.part(index.parts, starts, sizes)))
+        return self._blocks.cost.then(self._end.cost)

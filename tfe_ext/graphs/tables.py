@@ -56,11 +56,26 @@ class RecordTable:
         with tf.device(self.device):
             return [column.read_value() for column in self._columns]
 
-    def part(self, index: tf.Tensor, start: int, size: int) -> list[tf.Tensor]:
-        """Returns what `everything` does of the records from start + index * size on, so many."""
+    @property
+    def has_empty(self) -> bool:
+        """Whether some rows may hold no record."""
+        return self._empty is not None
+
+    def part(
+        self, index: tf.Tensor, start: int, size: int, rows: int | None = None
+    ) -> list[tf.Tensor]:
+        """Returns what `everything` does of the records from start + index * size on, so many.
+
+        With `rows` they are padded to that number, and 1 in rows that are padding goes with them.
+        """
+        columns = self.everything()
         with tf.device(self.device):
+            if rows is not None:
+                nothing = tf.zeros([self.size], tf.int64)
+                is_padding = nothing if self._empty is None else self._empty.read_value()
+                columns = padded([*columns, is_padding], rows)
             first = start + index * size
-            return [rows_from(column.read_value(), first, size) for column in self._columns]
+            return [rows_from(column, first, size) for column in columns]
 
     def draw(
         self, stream: Stream, *, party: int, sample_rate: float, rows: int, source: NoiseSource

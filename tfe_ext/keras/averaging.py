@@ -8,7 +8,7 @@ from tf_keras.callbacks import Callback
 from extensions.errors import ArgumentError
 from extensions.protocols.optimizer import TOTAL, Mean
 from extensions.protocols.settings import AVERAGE
-from tfe_ext.graphs.programs import Program
+from tfe_ext.graphs.program import Program
 
 
 class MeanOfIterates(Callback):

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, GradientError
+from extensions.layers.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import Sums
@@ -23,7 +24,8 @@ from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE, Between, Whole
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords, Records, SharedRecords, check_owners, check_shared
-from tfe_ext.graphs.programs import InPieces, Kept, Program, Sampling, Total, total_of
+from tfe_ext.graphs.program import Program
+from tfe_ext.graphs.programs import InPieces, Kept, Sampling, Total, total_of
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.columns import Columns
 from tfe_ext.keras.iterates import Iterates, logits_of, opened, parameters_of
@@ -350,8 +352,8 @@ class Training:
         beside = tuple(variable for name in step.names for variable in store.of(name))
         public = self._public = trainer.numbers(optimizer.public(step.rule))
 
-        def clipped(batch: Batch) -> Sums:
-            return fixed.clipped(ring, parameters_of(ring, chain), batch)
+        def model() -> Parameters:
+            return parameters_of(ring, chain)
 
         def finished(sums: Sums) -> None:
             fixed.finish(ring, sums, source, store, [0, *public.read()])
@@ -359,7 +361,7 @@ class Training:
         drawn = id(records), tuple(rows), sampling.pieces, rate, source_key(source)
         trainer.step = trainer.programs.get(
             ("step", *drawn, fixed.rule, beside, *facts_of(chain)),
-            lambda: sampling.program(ring.servers.devices, fixed.plan, clipped, finished),
+            lambda: sampling.program(ring, fixed.plan, model, fixed.clipped, finished),
         )
 
     def _is_foreseen(self) -> bool:
@@ -393,5 +395,8 @@ class Training:
         """Makes one of so many steps that are left; see `prepare` for errors."""
         self.prepare(left)
         self._public.assign(self._optimizer.account(self._step, self._steps))
-        assert self._trainer.step is not None
-        self._trainer.step()
+        step = self._trainer.step
+        assert step is not None
+        if step.standing is not None:
+            step.standing.prepare()
+        step()

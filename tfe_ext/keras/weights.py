@@ -19,7 +19,7 @@ from extensions.runs.checkpoints import run_concurrently
 from extensions.runs.model import path_of
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import check_players
-from tfe_ext.graphs.programs import Program
+from tfe_ext.graphs.program import Program
 from tfe_ext.keras.iterates import Iterates, from_matrix, parameters_of, store, to_matrix
 from tfe_ext.keras.layers import Chain, chain_of, config_of, layers_of
 from tfe_ext.keras.trainer import Trainer

@@ -58,6 +58,10 @@ class ABY3Ring(Fused):
         """Fractional bits of a share."""
         return self._frac_bits
 
+    def turned(self, by: int) -> "ABY3Ring":
+        """Returns the ring of the same servers in other roles, for shares `turned` likewise."""
+        return ABY3Ring(self._servers.turned(by), self._frac_bits) if by else self
+
     def add_public(self, x: Share, value: Words | Integers | int) -> Share:
         return x.add_public(np.int64(wrap(value)) if isinstance(value, int) else value)
 

@@ -1,14 +1,14 @@
 """What server 2 deals to servers 0 and 1: masks, and shares of words that follow from them.
 
 Servers 0 and 1 expand their shares of a mask from the keys that each holds with server 2, which
-therefore knows the mask and computes what follows from it. Of that, server 0 expands its share as
-well, and server 2 sends server 1 the rest, the *correction*. No message depends on data, so all of
-them are under way before they are needed, and cost no round.
+therefore knows the mask and computes what follows from it. Of that, one of the two expands its
+share as well, and server 2 sends the other one the rest, the *correction*. No message depends on
+data, so all of them are under way before they are needed, and cost no round.
 
 Guarantees:
     A mask is uniform to server 0, which lacks the key of the other share, and so it is to server 1.
-    A correction is uniform to server 1, because the share that server 0 expands is. Server 2
-    receives nothing at all.
+    A correction is uniform to who receives it, because the share that the other one expands is.
+    Server 2 receives nothing at all.
 """
 
 import math
@@ -23,10 +23,11 @@ from extensions.ring.words import Word
 from tfe_ext.ring.placed import Placed, send, stack
 from tfe_ext.ring.shares import Additive2, Additive3, Mask, Share
 from tfe_ext.ring.xor_words import DealersWords, Words
-from tfe_ext.streams.devices import reshape, split
+from tfe_ext.streams.devices import kept_on_graph, reshape, split
 from tfe_ext.streams.randomness import Servers, Stream
 
 Join = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+_SENT = "_tfe_ext_dealt"
 JOIN: dict[Sharing, Join] = {"sum": tf.add, "xor": tf.bitwise.bitwise_xor}
 PART: dict[Sharing, Join] = {"sum": tf.subtract, "xor": tf.bitwise.bitwise_xor}
 """What is left of a word without a share of it."""
@@ -58,46 +59,61 @@ def deal_joint(
     Where server 2 has a summand of the value, it draws a share of the mask as well.
 
     Guarantees:
-        Server 1 lacks the key of what server 2 subtracts from a mask of three servers that it deals
-        once more: that word is uniform to it, and independent of the mask.
+        Who receives a correction lacks the key of what server 2 subtracts from a mask of three
+        servers that it deals once more: that word is uniform to it, and independent of the mask.
 
     Cost:
-        No round; a word from server 2 to server 1 for each element that follows from the masks, and
-        for each of a mask of three servers that is kept.
+        No round; a word from server 2 for each element that follows from the masks, and for each of
+        a mask of three servers that is kept; about as many to server 0 as to server 1.
     """
     on, (first, _, second) = servers.devices, servers.pairwise
     of_three = [isinstance(z, Additive3) and z.additive2() is None for z in hidden]
     joint, again = _dealt_again(joint, of_three)
-    count = len(joint.masks)
-    drawn_0 = _Drawn(first, [*joint.masks, *joint.dependents])
-    drawn_1 = _Drawn(second, joint.masks)
-    at_0, at_1 = drawn_0.on(on[0]), drawn_1.on(on[1])
-    known_0, known_1 = drawn_0.on(on[2]), drawn_1.on(on[2])
+    count, side = len(joint.masks), _side(on, joint.dependents)
+    drawn = [
+        _Drawn(stream, [*joint.masks, *joint.dependents] if i == side else joint.masks)
+        for i, stream in enumerate((first, second))
+    ]
+    at = [draw.on(on[i]) for i, draw in enumerate(drawn)]
+    known = [draw.on(on[2]) for draw in drawn]
     masks, shares = [], []
     for i, part in enumerate(joint.masks):
-        own = [at_0[i], at_1[i]]
+        own = [at[0][i], at[1][i]]
         with tf.device(on[2]):
             if of_three[i]:
                 mask = servers.private[on[2]].draw(part.shape, tf.int64).on(on[2])
-                own.append(mask - known_0[i] - known_1[i])
+                own.append(mask - known[0][i] - known[1][i])
             else:
-                mask = JOIN[part.sharing](known_0[i], known_1[i])
+                mask = JOIN[part.sharing](known[0][i], known[1][i])
         masks.append(DealersWords(on, [mask]))
         shares.append(_joined(on, part.sharing, own))
     words = joint.follow(masks, _Dealer())
     with tf.device(on[2]):
         corrections = [
-            PART[part.sharing](word.parts[0], known)
-            for part, word, known in zip(joint.dependents, words, known_0[count:], strict=True)
+            PART[part.sharing](word.parts[0], expanded)
+            for part, word, expanded in zip(
+                joint.dependents, words, known[side][count:], strict=True
+            )
         ]
-    received = send(corrections, on[2], on[1])
-    for part, *own in zip(joint.dependents, at_0[count:], received, strict=True):
-        shares.append(_joined(on, part.sharing, own))
+    received = send(corrections, on[2], on[1 - side])
+    for part, *own in zip(joint.dependents, at[side][count:], received, strict=True):
+        shares.append(_joined(on, part.sharing, own[::-1] if side else own))
     for i in reversed(again):
         hiding = shares[i]
         assert isinstance(hiding, Additive3)
         shares[i] = Mask(on, shares.pop().parts, hiding)
     return shares
+
+
+def _side(on: Sequence[str], parts: Sequence[Part]) -> int:
+    """Returns which of servers 0 and 1 expands its shares; the other one is sent the rest.
+
+    It is the one that was sent more so far in this graph, so that both receive about as much.
+    """
+    sent: list[int] = kept_on_graph(_SENT).setdefault(on, [0, 0])
+    side = int(sent[0] < sent[1])
+    sent[1 - side] += sum(math.prod(part.shape) for part in parts)
+    return side
 
 
 def _dealt_again(joint: Joint, of_three: Sequence[bool]) -> tuple[Joint, list[int]]:

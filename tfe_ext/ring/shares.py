@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 
 from tfe_ext.ring.placed import Part, Placed
-from tfe_ext.streams.devices import constant
+from tfe_ext.streams.devices import constant, turned
 
 
 class Share(Placed):
@@ -70,6 +70,18 @@ class Share(Placed):
     def remember(self, replicated: "Replicated") -> None:
         """Keeps `replicated` at hand in the graph that is being built."""
         self._remembered = _graph(), replicated
+
+    def turned(self, by: int) -> "Share":
+        """Returns the share in the hands of the same servers in other roles; local.
+
+        It is what `tfe_ext.streams.randomness.Servers.turned` does to them: server i holds, as
+        server i - by, the summands that it had, whose numbers are less by as much.
+        """
+        if not by:
+            return self
+        own = self.replicated or self.additive3()
+        of_each = len(own.parts) // len(own.servers)
+        return type(own)(turned(own.servers, by), turned(own.parts, by * of_each))
 
     def additive2(self) -> "Additive2 | None":
         """Returns the additive form of servers 0 and 1, if it can be had locally."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import UninitializedVariable
 
 from tfe_ext.ring.shares import Additive3, Replicated, Share
 from tfe_ext.ring.xor_words import Scalar
@@ -22,6 +23,16 @@ def in_variables(share: Replicated) -> Replicated:
     return share.each(lambda part: tf.Variable(part, trainable=False, name="share"))
 
 
+def without_value(servers: Sequence[str], shape: Sequence[int]) -> Replicated:
+    """Returns variables for a share of that shape, which take no memory before one is assigned."""
+    devices = [servers[place] for place in Replicated.PLACES]
+
+    def variable() -> tf.Variable:
+        return UninitializedVariable(trainable=False, shape=shape, dtype=tf.int64, name="share")
+
+    return Replicated(servers, on_each(devices, variable))
+
+
 def present(variables: Replicated) -> Replicated:
     """Returns what variables hold now, or whenever the graph runs that is being traced."""
     return variables.each(lambda variable: variable.read_value())
@@ -32,6 +43,22 @@ def assign(variables: Replicated, share: Share) -> None:
     assert isinstance(share, Replicated), type(share)
     devices = [share.servers[place] for place in share.PLACES]
     on_each(devices, lambda own, part: own.assign(part), variables.parts, share.parts)
+
+
+def assign_rows(variables: Replicated, first: Scalar, share: Share) -> None:
+    """Puts a replicated share of some rows in the variables, from the row of that number on."""
+    assert isinstance(share, Replicated), type(share)
+    count = share.shape[0]
+
+    def place(own: tf.Variable, part: tf.Tensor, at: tf.Tensor) -> None:
+        begin = tf.reshape(at, [1])
+        tf.raw_ops.ResourceStridedSliceAssign(
+            ref=own.handle, begin=begin, end=begin + count, strides=tf.ones_like(begin), value=part
+        )
+
+    devices = [share.servers[place] for place in share.PLACES]
+    at = [first.on(place) for place in share.PLACES]
+    on_each(devices, place, variables.parts, share.parts, at)
 
 
 class SumVariable:

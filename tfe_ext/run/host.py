@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import tensorflow as tf
@@ -27,15 +26,16 @@ from extensions.protocols.host import (
     flat,
     pairs,
 )
+from extensions.protocols.optimizer import State
 from extensions.protocols.step import SampledStep
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.checkpoints import run_concurrently
 from extensions.runs.config.run_time import work
 from tfe_ext.aby3.protocol import ABY3
-from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords, SharedRecords
-from tfe_ext.graphs.programs import InPieces, Program, Sampling, total_of
+from tfe_ext.graphs.program import Program
+from tfe_ext.graphs.programs import InPieces, Sampling, total_of
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.inputs import share_rows
@@ -161,32 +161,34 @@ class ABY3Host(Host):
             if found is None:
                 began = time.perf_counter()
                 found = self._program(step, model, integers)
-                cost = found[0].cost
                 if isinstance(step, SampledStep) and self._tell is not None:
-                    self._told(cost, found[0].memory, time.perf_counter() - began)
+                    self._told(found[0], time.perf_counter() - began)
             program, public = found
             public.assign(integers)
+            if program.standing is not None and (once := program.standing.prepare()) is not None:
+                self._traffic = self._traffic.plus(once.traffic)
             program()
             self._traffic = self._traffic.plus(program.cost.traffic)
             return model
 
         return run
 
-    def _told(self, cost: Cost, memory: int, seconds: float) -> None:
+    def _told(self, program: Program | InPieces, seconds: float) -> None:
         """Tells what a step takes, whose graph was traced in so many seconds."""
         assert self._tell is not None
-        step = StepForecast(cost.rounds, cost.traffic.mean, memory, cost.rounds)
-        self._tell(step, traced_speed(seconds, *self._between()))
+        step = _forecast(program)
+        self._tell(step._replace(trips=step.rounds), traced_speed(seconds, *self._between()))
         self._tell = None
 
     def _between(self) -> tuple[float, float]:
         """Seconds of a message from one server to another, and of each byte that one carries."""
         return 0.0, 0.0
 
-    def foreseen(self, step: Computation, model: Parameters, integers: Sequence[int]) -> Cost:
-        """Returns what a step costs that is traced and not run, its memory too."""
-        program, _ = self._program(step, model, integers)
-        return replace(program.cost, memory=program.memory)
+    def foreseen(
+        self, step: Computation, model: Parameters, integers: Sequence[int]
+    ) -> StepForecast:
+        """Returns what a step takes that is traced and not run."""
+        return _forecast(self._program(step, model, integers)[0])
 
     def _program(
         self, step: Computation, model: Parameters, integers: Sequence[int]
@@ -199,9 +201,10 @@ class ABY3Host(Host):
             placed = self._shared_once(placed)
         sampling = Sampling(placed, [*step.rows], step.rate, self.noise, step.pieces)
         program = sampling.program(
-            self._on,
+            self.ring,
             step.step.plan,
-            lambda batch: step.clipped(_read(model), batch),
+            lambda: State.of(_read(model), step.step.config).model,
+            step.step.clipped,
             lambda sums: self._store(model, step.finish(_read(model), sums, *public.read())),
         )
         return program, public
@@ -264,6 +267,13 @@ def _around(devices: Sequence[str], words: int, turns: int = 3) -> float:
     began = time.perf_counter()
     program().numpy()
     return (time.perf_counter() - began) / (turns * len(devices))
+
+
+def _forecast(program: Program | InPieces) -> StepForecast:
+    cost, once = program.cost, 0
+    if program.standing is not None:
+        once = program.standing.cost.traffic.mean or 0
+    return StepForecast(cost.rounds, cost.traffic.mean, program.memory, once=once)
 
 
 def _whole(share: Additive3, rank: int) -> tf.Tensor:

@@ -103,5 +103,4 @@ def plan(emit: Progress, config: TrainConfig, step: Step, records: Records) -> S
     host = host_of(config)
     model = share_public(host, public_start(config, features))
     parts = State.begin(host, config, model).parts
-    cost = host.foreseen(step.sampled(host, records), parts, step.public(1))
-    return StepForecast(cost.rounds, cost.traffic.mean, cost.memory)
+    return host.foreseen(step.sampled(host, records), parts, step.public(1))

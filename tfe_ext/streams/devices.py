@@ -24,6 +24,12 @@ def on_each(devices: Iterable[str], make: Callable[..., T], *columns: Iterable[A
     return found
 
 
+def turned(items: Sequence[T], by: int) -> tuple[T, ...]:
+    """Returns the items from that place on, then those before it."""
+    at = by % len(items)
+    return (*items[at:], *items[:at])
+
+
 def in_this_process(device: str) -> str:
     """Returns the device, if it is one of this process, and else this process's first."""
     return device if tf.DeviceSpec.from_string(device).job == "localhost" else HERE

@@ -32,7 +32,7 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -42,7 +42,7 @@ from extensions.errors import ArgumentError
 from extensions.rules import one_of
 from tfe_ext.streams import chacha
 from tfe_ext.streams.chacha import BLOCK, KeystreamOn
-from tfe_ext.streams.devices import constant, kept_on_graph, reshape
+from tfe_ext.streams.devices import constant, kept_on_graph, reshape, turned
 
 _KEY_BYTES = 32
 _COMMON_SITE = 1 << 14  # words; beyond it the fixed cost of a call no longer matters
@@ -288,6 +288,11 @@ class Servers:
             tuple(Stream(pair, keystream_on) for pair in pairs),
             PrivateStreams(keystream_on),
         )
+
+    def turned(self, by: int) -> Self:
+        """Returns the same servers in other roles: server i has that of server i - by."""
+        on, pairs = turned(self.devices, by), turned(self.pairwise, by)
+        return replace(self, devices=on, pairwise=pairs)
 
     def rekey(self) -> None:
         """Gives every stream a new key; graphs that were traced before draw from it too."""
