@@ -282,10 +282,7 @@ class AlignmentRing:
             step, whose = self._number, f"takes the last of {self._owners.names[holder]}"
             blocks = partial(self._received, holder, number, step)
             self._make(_name(number, step), self._sizes[number], blocks, None, whose)
-        return self._list(_name(number, step))
-
-    def _list(self, name: str) -> Points:
-        return np.frombuffer(b"".join(self._store.blocks(name)), DTYPE)
+        return self._store.whole(_name(number, step))
 
     def _count(self) -> int:
         """Returns how many ids all lists have, which the comparer tells the others."""
@@ -306,7 +303,7 @@ class AlignmentRing:
     def _found(self, count: int) -> tuple[npt.NDArray[np.intp], str]:
         """Returns which records are of common ids, by their points, and the order's digest."""
         points = np.unique(self._last(self._number))
-        own = self._list(_OWN)[: len(self._ids.digests)]
+        own = self._store.whole(_OWN)[: len(self._ids.digests)]
         _, rows, _ = np.intersect1d(own, points, assume_unique=True, return_indices=True)
         if not rows.size == points.size == count:
             raise PeaError("Points came back that are nobody's: one owner has changed them.")

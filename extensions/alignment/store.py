@@ -9,8 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from extensions import durable
 from extensions.alignment.curve import POINT, drawn_key
+from extensions.alignment.ids import DTYPE, Points
 
 BLOCK = 10_000
 """Points of a message, and of a step on disk."""
@@ -87,6 +90,10 @@ class ListStore:
         with durable.write(self._folder / name) as file:
             file.write(points)
         (self._folder / f"{name}{_PART}").unlink(missing_ok=True)
+
+    def whole(self, name: str) -> Points:
+        """Returns a complete list."""
+        return np.fromfile(self._folder / name, DTYPE)
 
     def blocks(self, name: str, first: int = 0) -> Iterator[bytes]:
         """Yields the blocks of a complete list, from a point on."""

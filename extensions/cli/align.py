@@ -117,7 +117,7 @@ def align(
     local = meeting.local(own.world_size)
     if local is None:
         raise ArgumentError("rendezvous", meeting.rendezvous, "tls://PATH of the federation")
-    ids, _ = own.read()
+    ids = own.read()[0]
     terms.size(ids)
     names = tuple(member.name for member in local.federation.parties)
     enter = _entering(ids, names, own)
