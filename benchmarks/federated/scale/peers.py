@@ -39,9 +39,12 @@ MODELS = {
     results=[
         Result(
             "fl-peers-.*",
-            "Five epochs in batches of five; the median round after the first. Processor time is "
-            "that of all processes; memory is the sum of their peaks, pages that they share "
-            "counted in each. The peers mask nothing; 1,000 clients mask on a sparse graph.",
+            "Five epochs in batches of five; the median round after the first. **A plain round "
+            "takes 4 to 9 times less time than Flower's, and half of pfl's processor time or "
+            "less. Where peers are better: they mask nothing, and their rounds are faster than "
+            "our masked ones; pfl needs less memory for 1,000 clients.** Processor time is of "
+            "all processes; memory is the sum of their peaks, pages that they share counted in "
+            "each. 1,000 clients mask on a sparse graph.",
             options="--model cnn --clients 1000 --flower-python PYTHON --pfl-python PYTHON",
             columns="*",
         )
@@ -59,7 +62,7 @@ def main(
     """Start, time, processor time and memory of rounds of federated averaging in simulation.
 
     Each way runs in a process of its own, one after the other; processor time and memory are of all
-    the processes that it starts. Peers run as they come, and with one thread for each client.
+    the processes that it starts. Peers train a client on one thread, which is faster than two.
     """
     pythons = {
         "ours": ("python", "fl", sys.executable),
@@ -78,7 +81,7 @@ def main(
             option, has, python = pythons[way.partition(",")[0]]
             if python is not None:
                 env = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-                env |= {"OMP_NUM_THREADS": "1"} if way == "pfl, one thread" else {}
+                env |= {"OMP_NUM_THREADS": "1"} if option != "python" else {}
                 words = "-m", "benchmarks.federated.scale.simulated", way, str(rounds), path
                 found = in_python(option, has, python, *words, str(time.time()), **env)
                 rows.append({"clients": clients, "model": model, "way": way, **found})

@@ -46,13 +46,12 @@ def _ours(rounds: int, path: str, end: End, *, masked: bool = False) -> Any:
         local_epochs=EPOCHS,
         batch_size=BATCH,
         lr=RATE,
-        cohorts=True,
     )
     run.fit(rounds, callbacks=[end], progress=False)
     return run.model
 
 
-def _flower(rounds: int, path: str, end: End, **cores: float) -> Any:
+def _flower(rounds: int, path: str, end: End) -> Any:
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
@@ -79,8 +78,8 @@ def _flower(rounds: int, path: str, end: End, **cores: float) -> Any:
         done = strategy.start(grid, ArrayRecord(model.state_dict()), num_rounds=rounds)
         model.load_state_dict(done.arrays.to_torch_state_dict())
 
-    resources: Any = {"client_resources": cores} if cores else None
-    run_simulation(server, client, len(x), backend_config=resources)
+    one: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+    run_simulation(server, client, len(x), backend_config=one)
     return model
 
 
@@ -128,9 +127,7 @@ WAYS: dict[str, Callable[..., Any]] = {
     "ours": _ours,
     "ours, masked": partial(_ours, masked=True),
     "pfl": _pfl,
-    "pfl, one thread": _pfl,
     "Flower": _flower,
-    "Flower, a core a client": partial(_flower, num_cpus=1, num_gpus=0.0),
 }
 
 
