@@ -73,7 +73,8 @@ HIDDEN = Defaults()
 """Of models with hidden layers, and of Adam."""
 NUMBER = Defaults(steps=40, sample_rate=1.0, max_grad_norm=0.2)
 """Of squared errors, whose slopes are as long as they are: a rate of 2 and more would overshoot."""
-LINEAR = Defaults(25, 0.2, None, max_grad_norm=0.25, momentum=0.5, average=0.4, bias_scale=0.0)
+LINEAR = Defaults(10, 1.0, None, max_grad_norm=0.25, momentum=0.5, average=0.4, bias_scale=0.0)
+TEXT = LINEAR._replace(steps=20)
 TABLE = LINEAR._replace(steps=40, sample_rate=0.1, max_grad_norm=0.5, bias_scale=0.25)
 """Rows of a table are short, so that a sample costs little; it needs more steps."""
 
@@ -107,7 +108,7 @@ def _of_rows(config: RunConfig, records: int) -> Defaults:
     if not config.private:
         return PLAIN
     few, opened = records < FEW, not config.hidden
-    found = TABLE if config.data_kind == "tables" else LINEAR
+    found = {"tables": TABLE, "texts": TEXT}.get(config.data_kind or "", LINEAR)
     found = found._replace(whiten=_whitens(config), one_output=_has_one_output(config))
     if few:
         found = found._replace(steps=20 if config.data_kind == "tables" else 15, sample_rate=1.0)

@@ -54,14 +54,14 @@ class Schedule:
             is read from the records).
         cheap: take 10 steps at rate 0.2 (for large tables 20 at 0.1): half the bytes or fewer, 0.1
             to 0.3 points less accurate.
-        steps: number of updates (default: images and texts 25, tables 40; with fewer than 5,000
-            records 15 and 20; models with hidden layers 120).
+        steps: number of updates (default: images 10 and texts 20, or 25 if each step is opened;
+            tables 40; with fewer than 5,000 records 15, tables 20; models with hidden layers 120).
         epochs: number of epochs, instead of steps: steps = epochs / rate.
         lr: learning rate; the update is lr / expected batch size times the noisy sum (default: as
             high as the noise allows, by the numbers of records, steps and parties; hidden layers,
             adam, squared or least-squares: 1).
-        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: images
-            and texts 0.2, tables 0.1; with fewer than 5,000 records, or if each step is opened, 1).
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: tables
+            0.1, but with fewer than 5,000 records, or if each step is opened, 1; others 1).
         max_grad_norm: C, the bound of each example's gradient (default: images and texts 0.25, few
             images and tables 0.5; squared or least-squares 0.2, hidden layers 1).
         momentum: momentum coefficient, in 0..0.999 (default 0.5; hidden layers 0).

@@ -36,12 +36,12 @@ def chosen(records: int = 20_000, **settings: Any) -> TrainConfig:
 @pytest.mark.parametrize(
     ("kind", "records", "opened", "want"),
     [
-        ("images", 60_000, False, (25, 0.2, 0.25, 0.5, 0.0, True)),
+        ("images", 60_000, False, (10, 1.0, 0.25, 0.5, 0.0, True)),
         ("images", 60_000, True, (25, 1.0, 0.25, 0.7, 0.0, True)),
-        ("images", FEW, False, (25, 0.2, 0.25, 0.5, 0.0, True)),
+        ("images", FEW, False, (10, 1.0, 0.25, 0.5, 0.0, True)),
         ("images", FEW - 1, False, (15, 1.0, 0.5, 0.5, 0.0, True)),
         ("images", FEW - 1, True, (15, 1.0, 0.5, 0.5, 0.0, True)),
-        ("texts", 25_000, False, (25, 0.2, 0.25, 0.5, 0.0, False)),
+        ("texts", 25_000, False, (20, 1.0, 0.25, 0.5, 0.0, False)),
         ("texts", 25_000, True, (25, 1.0, 0.25, 0.7, 0.0, False)),
         ("tables", 26_000, False, (40, 0.1, 0.5, 0.5, 0.25, False)),
         ("tables", 26_000, True, (40, 1.0, 0.5, 0.7, 0.25, False)),
