@@ -94,7 +94,7 @@ class InBlocks:
         devices: that need to know which turn it is.
         sizes: number of rows of each owner, of which the largest is at least `count`.
         act: takes a block, given the turn, where each owner's rows begin in turn 0, and how many
-            each block has of them.
+            each block has of them; what it returns stays where it was computed.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class InBlocks:
         devices: Iterable[str],
         sizes: Sequence[int],
         count: int,
-        act: Callable[[Turn, Sequence[int], Sequence[int]], None],
+        act: Callable[[Turn, Sequence[int], Sequence[int]], Any],
     ) -> None:
         self._turns = Turns(devices)
         equal, left = [n // count for n in sizes], [n % count for n in sizes]
@@ -110,17 +110,15 @@ class InBlocks:
         starts = [n - (count + 1) * more for n, more in zip(sizes, left, strict=True)]
         parts = [([0] * len(equal), equal, count), (starts, left, 1)]
 
-        def take(starts: Sequence[int], sizes: Sequence[int]) -> None:
-            act(self._turns.take(), starts, sizes)
+        def take(starts: Sequence[int], sizes: Sequence[int]) -> Any:
+            return act(self._turns.take(), starts, sizes)
 
         self._parts = [(Program(partial(take, *each)), n) for *each, n in parts if any(each[1])]
 
-    def __call__(self) -> None:
-        """Takes all rows."""
+    def __call__(self) -> list[Any]:
+        """Takes all rows; returns what each block did."""
         self._turns.clear()
-        for program, times in self._parts:
-            for _ in range(times):
-                program()
+        return [program() for program, times in self._parts for _ in range(times)]
 
     @property
     def cost(self) -> Cost:

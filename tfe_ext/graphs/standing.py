@@ -16,13 +16,13 @@ from tfe_ext.graphs.batches import OwnersRecords
 from tfe_ext.graphs.program import InBlocks, Turn, Turns
 from tfe_ext.graphs.tables import rows_from
 from tfe_ext.ring.shares import Replicated
-from tfe_ext.ring.variables import assign_rows, present, without_value
+from tfe_ext.ring.variables import present, without_value
 from tfe_ext.ring.xor_words import Scalar
 
 _PART = 16
 """Bytes of an element of a replicated share that a server holds."""
-_AT_ONCE = 1 << 22
-"""Words of features that are shared at a time: 32 MB, of which owner and servers have copies."""
+_AT_ONCE = 1 << 23
+"""Words of features that are shared at a time: 64 MB, of which owner and servers have copies."""
 
 
 class Standing:
@@ -61,10 +61,12 @@ class Standing:
         """Shares the owners' records unless that is done; returns what it cost, None if nothing."""
         if self._number == self._records.number:
             return None
-        if self._number < 0:
-            for column in self._columns:
-                column.each(lambda own: own.assign(tf.zeros(own.shape, tf.int64)))
-        self._share()
+        blocks = self._share()
+        for i, column in enumerate(self._columns):
+            for place, variable in zip(column.PLACES, column.parts, strict=True):
+                # A part's blocks go as it is put together: memory holds one part twice.
+                with tf.device(self._on[place]):
+                    variable.assign(tf.concat([block[i].pop(0) for block in blocks], 0))
         self._number = self._records.number
         return self.cost
 
@@ -100,11 +102,11 @@ class Standing:
         x, y, norms, padding, *_ = [*columns, None]
         return Batch(x, y, norms, padding)
 
-    def _shared(self, turn: Turn, starts: Sequence[int], sizes: Sequence[int]) -> None:
-        shares = self._records.part(turn, starts, sizes, self._all)
-        first = self._at(turn) * sum(sizes) + sum(starts)
-        for column, share in zip(self._columns, shares, strict=False):
-            assign_rows(column, first, share)
+    def _shared(
+        self, turn: Turn, starts: Sequence[int], sizes: Sequence[int]
+    ) -> list[list[tf.Tensor]]:
+        batch = self._records.part(turn, starts, sizes, self._all)
+        return [[*share.parts] for share in batch if share is not None]
 
     def _at(self, turn: Turn) -> Scalar:
         return Scalar(self._on, [turn[server] for server in self._on])

@@ -45,22 +45,6 @@ def assign(variables: Replicated, share: Share) -> None:
     on_each(devices, lambda own, part: own.assign(part), variables.parts, share.parts)
 
 
-def assign_rows(variables: Replicated, first: Scalar, share: Share) -> None:
-    """Puts a replicated share of some rows in the variables, from the row of that number on."""
-    assert isinstance(share, Replicated), type(share)
-    count = share.shape[0]
-
-    def place(own: tf.Variable, part: tf.Tensor, at: tf.Tensor) -> None:
-        begin = tf.reshape(at, [1])
-        tf.raw_ops.ResourceStridedSliceAssign(
-            ref=own.handle, begin=begin, end=begin + count, strides=tf.ones_like(begin), value=part
-        )
-
-    devices = [share.servers[place] for place in share.PLACES]
-    at = [first.on(place) for place in share.PLACES]
-    on_each(devices, place, variables.parts, share.parts, at)
-
-
 class SumVariable:
     """A sum of shares of one shape, of which each server adds up its own summands."""
 

@@ -93,6 +93,9 @@ def shares_turn():
             turned = share.turned(by)
             parts = [part for part in turned.additive3().parts if part is not None]
             np.testing.assert_array_equal(np.sum(parts, axis=0), factor * values)
+            if share is replicated:
+                for place, part in zip(turned.PLACES, turned.parts, strict=True):
+                    assert part.device == turned.servers[place]
             back = turned.turned(-by).additive3().parts
             for one, other in zip(back, share.additive3().parts, strict=True):
                 assert (one is None) == (other is None)
