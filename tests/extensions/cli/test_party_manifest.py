@@ -59,6 +59,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
     **{"--schema": (BY_SCHEMA, "other.toml"), "--text": (TEXTS, "weight")},
     **{"--epsilon-init": (LOCAL, "2"), "--init-steps": (LOCAL, "3"), "--init-lr": (LOCAL, "0.5")},
     **{"--init-weighting": (LOCAL, "uniform"), "--whiten": (PRIVATE, "")},
+    **{"--split": (PRIVATE, "columns")},
     **{"--colluders": (PRIVATE, "2"), "--noise-shares": (PRIVATE, "paper")},
     **{"--dealer-noise": (PRIVATE, "")},
     **{"--whiten-share": (WHITE, "0.3"), "--whiten-ridge": (WHITE, "5")},

@@ -87,6 +87,8 @@ BAD_SETTINGS = [
     ("whiten_share", 0.1, "conflict"),
     ("whiten_ridge", 5.0, "conflict"),
     ("noise_multiplier_whiten", 4.0, "conflict"),
+    ("noise_multiplier_counts", -1.0, "range"),
+    ("cells", "large", "choice"),
     ("data_kind", "sounds", "choice"),
     ("epochs", 0.0, "range"),
     ("epochs", math.inf, "range"),
