@@ -78,5 +78,5 @@ def test_what_contradicts_is_refused(host, name, argument, code, changes):
 
 
 def test_every_command_has_its_contradictions():
-    without = {"export", "pencil"}  # of which no two options contradict; its own tests
+    without = {"explain", "export", "pencil"}  # of which no two options contradict; its own tests
     assert {name for name, *_ in ROWS} == {*PeaCommands.points()} - without
