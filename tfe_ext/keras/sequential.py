@@ -189,8 +189,7 @@ class Sequential(Weighted, host.Sequential):
         """Makes all steps of private training; returns their History. No loss is opened.
 
         Every step draws a fresh Poisson sample: each owner draws from its own records on its own
-        device, and pads to a public number of rows. With a sample_rate of 1 it takes all records:
-        the servers share them once, and keep the shares (`tfe_ext.graphs.standing`).
+        device, and pads to a public number of rows. With a sample_rate of 1 all are shared once.
 
         Args:
             x: features by the owner's name, {"server0": (records, features), ...}, or data sets
