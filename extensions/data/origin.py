@@ -195,6 +195,12 @@ class FeatureExtraction:
             for rank, part in enumerate(parts)
         ]
 
+    def width(self, part: Split) -> int:
+        """Returns how many features a record has, of two of an owner's."""
+        few = part.taken(slice(2), slice(2))
+        (sample,) = replace(self, keep=False).extract([few], lambda *_: None)
+        return sample.public.features
+
     def rows(self, x: Raw, progress: Callable[[int], None]) -> Reals:
         """Returns the features of records without labels."""
         extractor = self.extractor
@@ -212,9 +218,7 @@ def sizes_of(
 ) -> tuple[list[Public], dict[str, Any]]:
     """Returns what a run over these records and features will be told of their sizes and kind."""
     parts = origin.read(parties)
-    few = parts[0].taken(slice(2), slice(2))
-    (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
-    width = sample.train_x.shape[1]
+    width = extraction.width(parts[0])
     sizes = [Public(features=width, records=x.drawn, held_out=len(x.test_x)) for x in parts]
     return sizes, {"data_kind": parts[0].settings["data_kind"]}
 

@@ -31,8 +31,8 @@ def extraction_of(features: Encoder) -> FeatureExtraction:
     """Returns how features are extracted by a named extractor, or by a function of one's own.
 
     A function returns an array (batch, features), each row of its own record alone, which is tried
-    on some records. A module of PyTorch is given
-    tensors, images as (batch, channels, height, width) in 0..1.
+    on some records. A module of PyTorch is given tensors, images as (batch, channels, height,
+    width) in 0..1.
 
     Raises:
         ArgumentError: a module in training mode.

@@ -18,19 +18,18 @@ from sklearn.utils.validation import (
 from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
 from extensions.estimator.encoders import Encoder, extraction_of
-from extensions.estimator.records import Given, Known, array_of, is_frame, known_of, rows_at
+from extensions.estimator.records import Given, Known, array_of, frame_of, known_of, rows_at
 from extensions.estimator.training import party_model, plan_of, trained
 from extensions.ring.fixed_point import Reals
 from extensions.rules import one_of
 from extensions.runs.config.schedule import Asked, Schedule
 from extensions.runs.model import OpenedModel, logits_of, read_opened, write_opened
 from extensions.runs.model.explaining import effects_of
-from extensions.runs.model.inference import scores_of
+from extensions.runs.model.inference import scores_of, targets_of
 from extensions.runs.model.pages import figure_of
 from extensions.runs.model.recipe import GivenFeatures, as_in_training
 
 Mode = Literal["open", "hidden"]
-Owners = Mapping[Any, tuple[Given, npt.ArrayLike]]
 
 
 class _Private(BaseEstimator):  # type: ignore[misc]
@@ -189,7 +188,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
 
     def _logits(self, X: Any) -> Reals:
         check_is_fitted(self)
-        if not is_frame(X):
+        if frame_of(X) is None:
             X = array_of(X, cells=self.known_.schema is not None)
             if self.known_.columns:
                 validate_data(self, X, reset=False, skip_check_array=True)
@@ -292,13 +291,8 @@ class PrivateRegressor(RegressorMixin, _Private):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Reals:
         """Returns the number of each record, (records,), in the target's unit."""
-        places = scores_of("squared", self._logits(X))[:, 0]
-        schema = self.known_.schema
-        assert schema is not None
-        assert schema.target.range is not None
-        low, high = schema.target.range
-        numbers: Reals = low + (high - low) * places
-        return numbers
+        logits = self._logits(X)
+        return targets_of(self.model_.header, logits)
 
 
 def _owners(x: Any, y: Any, groups: Any) -> tuple[list[Given], list[Any]]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 
 from extensions.data.datasets import Split
 from extensions.data.datasets.records import Raw, facts_of, kind_of
-from extensions.data.datasets.tables import class_names
+from extensions.data.datasets.tables import class_names, class_numbers
 from extensions.data.schema import Schema, Table, drafted, encode_table, label_of, read_schema
 from extensions.data.schema.encoding import encode_unlabelled
 from extensions.errors import ArgumentError, PrivacyWarning
@@ -51,7 +51,7 @@ class Known:
         if self.schema is None:
             rows, classes = self.rows(x), [label_of(each) for each in self.labels]
             facts: dict[str, Any] = dict(facts_of(self.columns, classes))
-            numbers = self._numbers(labels)
+            numbers = class_numbers([label_of(each) for each in labels], classes, TARGET)
             found = Split(train_x=rows, train_y=numbers, test_x=rows[:0], test_y=numbers[:0])
             return replace(found, recipe=facts, classes=len(classes))
         cells = {self.schema.target.column: _cells(labels)}
@@ -79,14 +79,6 @@ class Known:
             return array_of(x)
         _check_columns(self.columns, tuple(table))
         return array_of(np.stack([table[name] for name in self.columns], axis=1))
-
-    def _numbers(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        places = {label_of(name): place for place, name in enumerate(self.labels)}
-        numbers = np.array([places.get(label_of(each), -1) for each in labels], dtype=np.int64)
-        if (numbers < 0).any():
-            given = f"record {int(np.argmax(numbers < 0)) + 1}"
-            raise ArgumentError("labels", given, f"one of {[*places]}", code="data")
-        return numbers
 
 
 def encode_frame(frame: Given, schema: Schema | str | Path) -> tuple[Reals, npt.NDArray[Any]]:
@@ -141,7 +133,7 @@ def known_of(
         read = schema if isinstance(schema, Schema) else read_schema(Path(schema))
         _check_task(read, numbers=numbers)
         return Known(columns, _as_given(read.target.classes, ys), read)
-    labels = () if numbers else tuple(_distinct(ys) if target is None else target)
+    labels = () if numbers else tuple(_as_given(None, ys) if target is None else target)
     if schema is None:
         if numbers:
             advice = f"Give public ranges, or {FROM_DATA!r}, which tells of records."
@@ -165,23 +157,21 @@ def known_of(
     return Known(columns, labels, Schema.of({"basis": "data" if read_off else "public", **said}))
 
 
-def is_frame(x: Given) -> bool:
-    """Whether records are a frame."""
-    return isinstance(nw.from_native(x, eager_only=True, pass_through=True), nw.DataFrame)
+def frame_of(x: Given) -> nw.DataFrame[Any] | None:
+    """Returns records as narwhals has frames; None if they are no frame."""
+    frame = nw.from_native(x, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def rows_at(x: Given, places: npt.NDArray[np.int64]) -> Given:
     """Returns some of the records."""
-    frame = nw.from_native(x, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        return frame[places.tolist(), :]
-    return np.asarray(x)[places]
+    frame = frame_of(x)
+    return np.asarray(x)[places] if frame is None else frame[places.tolist(), :]
 
 
 def table_of(x: Given) -> Table | None:
     """Returns the cells of a frame by the names of its columns; None if it is no frame."""
-    frame = nw.from_native(x, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
+    if (frame := frame_of(x)) is None:
         return None
     each = zip(frame.columns, frame.iter_columns(), strict=True)
     return {str(name): _cells(column.to_list()) for name, column in each}
@@ -223,8 +213,7 @@ def array_of(x: Given, *, cells: bool = False) -> Raw:
 
 def names_of(x: Given) -> tuple[str, ...]:
     """Returns the names of a table's columns, ``x0`` and so on for an array; else nothing."""
-    frame = nw.from_native(x, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
+    if (frame := frame_of(x)) is not None:
         return tuple(map(str, frame.columns))
     shape = x.shape if hasattr(x, "shape") else np.asarray(x).shape
     return tuple(f"x{i}" for i in range(shape[1])) if len(shape) == 2 else ()
@@ -247,15 +236,11 @@ def _check_task(schema: Schema, *, numbers: bool) -> None:
         raise ArgumentError("schema", f"of a {schema.task}", f"of a {task}")
 
 
-def _distinct(ys: Sequence[npt.ArrayLike]) -> list[Any]:
+def _as_given(classes: Sequence[str] | None, ys: Sequence[npt.ArrayLike]) -> tuple[Any, ...]:
+    """Returns classes as labels have them, numbers as numbers; None: all distinct ones."""
     by_name = {label_of(each): each for y in ys for each in np.asarray(y).tolist()}
-    return [by_name[name] for name in class_names([*by_name])]
-
-
-def _as_given(classes: Sequence[str], ys: Sequence[npt.ArrayLike]) -> tuple[Any, ...]:
-    """Returns a schema's classes as labels have them: numbers stay numbers."""
-    by_name = {label_of(each): each for y in ys for each in np.asarray(y).tolist()}
-    return tuple(by_name.get(name, name) for name in classes)
+    names = class_names([*by_name]) if classes is None else classes
+    return tuple(by_name.get(name, name) for name in names)
 
 
 def _entries(columns: tuple[str, ...], schema: Any) -> dict[str, Any]:

@@ -84,10 +84,8 @@ def plan_of(
 ) -> dict[str, Any]:
     """Returns what a run takes and spends, about, by name."""
     engine, config, extraction = _begun(run, schedule, features, parts)
-    sample = [part.taken(slice(2), slice(2)) for part in parts[:1]]
-    (few,) = replace(extraction, keep=False).extract(sample, lambda *_: None)
     sizes = [part.drawn for part in parts]
-    config, _, records, step = foreseen(engine, config, sizes, few.public.features)
+    config, _, records, step = foreseen(engine, config, sizes, extraction.width(parts[0]))
     found = forecast_run(config, records, 0, step, default_speed(engine, 0.0))
     return {
         "epsilon": config.epsilon,

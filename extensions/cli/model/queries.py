@@ -56,8 +56,9 @@ def predict(
         assert query.model is not None
         opened = read_opened(query.model)
         features, ids = _asked(opened.header, query, given, text)
-        beside = told_of(opened, features) if explain else {}
-        _write(opened.header, logits_of(opened, features), query.out, ids, beside)
+        logits = logits_of(opened, features)
+        beside = told_of(opened, features, logits) if explain else {}
+        _write(opened.header, logits, query.out, ids, beside)
         return
     party = Party(query.shares, meeting, computing)
     if party.header.widths:

@@ -7,7 +7,6 @@ import numpy as np
 
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
-from extensions.runs.model.inference import logits_of
 from extensions.runs.model.terms import Term, contributions, terms_of
 
 
@@ -49,25 +48,21 @@ def effects_of(model: OpenedModel) -> Effects:
         )
         for term in terms
     ]
-    schema = model.header.schema
     start = matrix @ base
-    if schema is not None and schema.target.range is not None:
-        low, high = schema.target.range
-        start = start + (low + high) / 2
+    if (ends := model.header.target_range) is not None:
+        start = start + (ends[0] + ends[1]) / 2
     return Effects(unit, outputs, start, scaled)
 
 
-def told_of(model: OpenedModel, features: Reals) -> dict[str, list[float]]:
+def told_of(model: OpenedModel, features: Reals, logits: Reals) -> dict[str, list[float]]:
     """Returns where each record starts and what each column adds, in the unit of `effects_of`.
 
     They add up to the log-odds, or to the number that is predicted, before it is cut to its range.
-    Of several classes it is the logit of the class that is predicted.
+    Of several classes it is the logit of the class that is predicted, by `logits_of`.
     """
     effects, (matrix, _, outputs) = effects_of(model), _unit_of(model)
     found = contributions(model, features) @ matrix.T
-    best = np.zeros(len(found), dtype=np.int64)
-    if len(outputs) > 1:
-        best = logits_of(model, features).argmax(axis=1)
+    best = logits.argmax(axis=1) if len(outputs) > 1 else np.zeros(len(found), dtype=np.int64)
     own = found[np.arange(len(found)), :, best]
     added = {f"adds {term.column}": own[:, i].tolist() for i, term in enumerate(effects.terms)}
     return {"starts at": effects.base[best].tolist(), **added}
@@ -76,10 +71,9 @@ def told_of(model: OpenedModel, features: Reals) -> dict[str, list[float]]:
 def _unit_of(model: OpenedModel) -> tuple[Reals, str, tuple[str, ...]]:
     """Returns what makes of logits the values shown, (outputs, classes), their unit and names."""
     header = model.header
-    schema = header.schema
-    if schema is not None and schema.target.range is not None:
-        low, high = schema.target.range
-        return np.array([[high - low]]), schema.target.column, (schema.target.column,)
+    if header.schema is not None and (ends := header.target_range) is not None:
+        name = header.schema.target.column
+        return np.array([[ends[1] - ends[0]]]), name, (name,)
     names = header.classes
     if len(names) == 2:
         half = 1.0 if header.spec.loss == "softmax" else 0.5

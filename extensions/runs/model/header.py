@@ -113,6 +113,11 @@ class Header:
         return self.spec.widths[0] if self.spec.kind != ADDITIVE else len(self.columns)
 
     @property
+    def target_range(self) -> tuple[float, float] | None:
+        """Lowest and highest value of a number that is learnt; None for classes."""
+        return None if self.schema is None else self.schema.target.range
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Names of its classes in the order of its outputs: their numbers, where none are known."""
         schema = self.schema

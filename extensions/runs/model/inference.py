@@ -105,6 +105,14 @@ def scores_of(loss: Loss, logits: Reals) -> Reals:
     return scores
 
 
+def targets_of(header: Header, logits: Reals) -> Reals:
+    """Returns the numbers that a model of a number says, (records,), in the target's unit."""
+    assert header.target_range is not None
+    low, high = header.target_range
+    found: Reals = low + (high - low) * scores_of(header.spec.loss, logits)[:, 0]
+    return found
+
+
 def write_predictions(
     header: Header,
     logits: Reals,
@@ -121,13 +129,10 @@ def write_predictions(
     """
     columns: list[tuple[str, Iterable[object]]] = [*ids.items()]
     columns.append(("record", range(1, len(logits) + 1)))
-    scores = scores_of(header.spec.loss, logits)
-    ends = None if header.schema is None else header.schema.target.range
-    if ends is not None:
-        values = ends[0] + (ends[1] - ends[0]) * scores[:, 0]
-        columns.append(("prediction", values.tolist()))
+    if header.target_range is not None:
+        columns.append(("prediction", targets_of(header, logits).tolist()))
     else:
-        names = header.classes
+        names, scores = header.classes, scores_of(header.spec.loss, logits)
         columns.append(("prediction", [names[best] for best in logits.argmax(axis=1)]))
         for kind, values in (("probability", scores), ("logit", logits)):
             for name, column in zip(names, values.T, strict=True):

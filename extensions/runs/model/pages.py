@@ -86,7 +86,7 @@ def _short(label: str) -> str:
 
 
 def write_page(path: Path, model: OpenedModel) -> Path:
-    """Writes a page of all terms: HTML that needs no network, or one .png of the first terms.
+    """Writes a page of all terms: HTML that needs no network, or one .png.
 
     Readable by its owner only.
 

@@ -335,23 +335,14 @@ import sys
 from pathlib import Path
 import numpy as np
 import torch
-
-# The classifiers use none of torchvision's compiled operators, which a build for another torch
-# does not load; where they are missing, their names suffice.
-try:
-    import torchvision
-except RuntimeError:
-    for module in [name for name in sys.modules if name.startswith("torchvision")]:
-        del sys.modules[module]
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision
+from tests.helpers.torchvision_here import torchvision_here
 from extensions.errors import ArgumentError
 from extensions.data.features import find
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
+here = torchvision_here()
+torchvision = here.__enter__()
 model = torchvision.models.mobilenet_v3_small()
 path = Path(sys.argv[1])
 torch.save(model.state_dict(), path)

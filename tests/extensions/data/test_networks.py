@@ -1,7 +1,6 @@
 """Features by networks: what each is fed, from which files, and what is refused."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from extensions.data.features.networks import encoder
 from extensions.data.features.registry import names_file
 from extensions.errors import ArgumentError
 from tests.helpers.refused import refused
+from tests.helpers.torchvision_here import torchvision_here
 
 torch = pytest.importorskip("torch")
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
@@ -27,20 +27,8 @@ WORDS = [
 @pytest.fixture(scope="module", autouse=True)
 def torchvision():
     """Its compiled operators, which none of this uses, may be a build for another torch."""
-    try:
-        import torchvision
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.startswith("torchvision")]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        import torchvision
-
-        yield torchvision
-        library._destroy()
-    else:
-        yield torchvision
+    with torchvision_here() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_what_columns_add_is_the_score(fitted):
     effects = effects_of(model)
     own = FRAME[:500]
     features = fitted.known_.rows(own)
-    columns = np.array([*told_of(model, features).values()]).T
+    columns = np.array([*told_of(model, features, logits(fitted, own)).values()]).T
     total = columns.sum(axis=1)
     found = logits(fitted, own)
     if isinstance(fitted, PrivateRegressor):

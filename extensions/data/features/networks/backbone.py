@@ -7,7 +7,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 from extensions.data.features.extractor import Extractor
-from extensions.data.features.networks.images import check_torchvision, of_images
+from extensions.data.features.networks.images import check_torchvision, of_images, reason_of
 from extensions.errors import ArgumentError, optional
 from extensions.rules import one_of
 
@@ -53,12 +53,11 @@ def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:
             network.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
             identity = hashlib.sha256(weights.read_bytes()).hexdigest()
     except (OSError, RuntimeError, UnpicklingError, AttributeError, TypeError) as error:
-        *_, reason = str(error).strip().splitlines() or [type(error).__name__]
         raise ArgumentError(
             "weights",
             None if weights is None else str(weights),
             f"the file of a state dictionary of {name}",
-            f"{reason.strip()[:200]}",
+            reason_of(error),
             code="file",
         ) from error
     return network, identity

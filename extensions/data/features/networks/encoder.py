@@ -10,7 +10,7 @@ import numpy as np
 
 from extensions.data.datasets.records import Raw
 from extensions.data.features.extractor import Extractor, Features
-from extensions.data.features.networks.images import BATCH, check_torchvision, of_images
+from extensions.data.features.networks.images import BATCH, check_torchvision, of_images, reason_of
 from extensions.errors import ArgumentError, optional
 
 MOST_TOKENS = 256
@@ -41,12 +41,8 @@ def make(argument: str | None) -> Extractor:
         else:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
     except (OSError, ValueError, KeyError) as error:
-        *_, reason = str(error).strip().splitlines() or [type(error).__name__]
         rule = "a model of transformers with its weights as safetensors"
-        raise ArgumentError(
-            "features", f"hf:{argument}", rule, reason[:200], code="file"
-        ) from error
-    name = f"hf:{argument}"
+        raise ArgumentError("features", name, rule, reason_of(error), code="file") from error
     identity = {"transformers": version("transformers"), "weights": _digest(folder)}
     if tokenizer is None:
         size = (prepared.size["height"], prepared.size["width"])

@@ -31,6 +31,12 @@ def check_torchvision() -> None:
         ) from error
 
 
+def reason_of(error: Exception) -> str:
+    """Returns the last line of what a library says of a file, which names what is wrong."""
+    *_, reason = str(error).strip().splitlines() or [type(error).__name__]
+    return reason.strip()[:200]
+
+
 def of_images(
     name: str,
     network: Callable[[Any], Any],

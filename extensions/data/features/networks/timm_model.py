@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from extensions.data.features.extractor import Extractor
-from extensions.data.features.networks.images import check_torchvision, of_images
+from extensions.data.features.networks.images import check_torchvision, of_images, reason_of
 from extensions.errors import ArgumentError, optional
 
 
@@ -19,9 +19,9 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
         ArgumentError: no model of that name, or not its weights.
     """
     check_torchvision()
-    optional("safetensors.torch", "safetensors", "encoders")
     timm = optional("timm", "timm", "encoders")
     safetensors = optional("safetensors", "safetensors", "encoders")
+    tensors = optional("safetensors.torch", "safetensors", "encoders")
     if argument is None or not timm.is_model(argument):
         raise ArgumentError("features", f"timm:{argument}", "a model of timm", code="choice")
     if weights is None:
@@ -29,13 +29,10 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
         raise ArgumentError("weights", None, rule, code="missing")
     network = timm.create_model(argument, pretrained=False)
     try:
-        network.load_state_dict(safetensors.torch.load_file(weights))
+        network.load_state_dict(tensors.load_file(weights))
     except (OSError, RuntimeError, safetensors.SafetensorError) as error:
-        *_, reason = str(error).strip().splitlines() or [type(error).__name__]
         rule = f"a file of safetensors with the weights of {argument}"
-        raise ArgumentError(
-            "weights", str(weights), rule, reason.strip()[:200], code="file"
-        ) from error
+        raise ArgumentError("weights", str(weights), rule, reason_of(error), code="file") from error
     network.reset_classifier(0)
     network.eval()
     known = timm.data.resolve_model_data_config(network)
