@@ -17,7 +17,7 @@ from extensions.privacy.sampling import OwnRecords, as_reals, check_records
 from extensions.protocols.agreement import comparable
 from extensions.protocols.host import Batch
 from extensions.protocols.optimizer.sample import Sample, SampleFacts
-from extensions.protocols.records import exchange_columns
+from extensions.protocols.records import exchange_public
 from extensions.public import Public
 
 import crypten
@@ -122,4 +122,4 @@ def _agreed(
         problem = error
     size = Public(len(records), records.features.shape[1], records.labels.shape[1])
     statement = comparable({**settings, "frac_bits": ring.frac_bits})
-    return records, exchange_columns(exchange, [size], statement, problem)
+    return records, exchange_public(exchange, [size], statement, problem, "columns")

@@ -142,7 +142,9 @@ class Blocks:
     sizes: tuple[Sequence[int], Sequence[int], Sequence[int]]
 
     @classmethod
-    def of(cls, host: "Host", own: Sequence[OwnRecords], widths: Any, outputs: Any) -> "Blocks":
+    def of(
+        cls, host: "Host", own: Sequence[OwnRecords], widths: Sequence[int], outputs: Sequence[int]
+    ) -> "Blocks":
         """Returns the blocks of this program's owners.
 
         A row's squared norm is the sum of its blocks', which are exact integers.
@@ -165,6 +167,12 @@ class Blocks:
         own, norms, y = self.beside(host)
         (x,) = host.share_rows(self.sizes[0], own)
         return Batch(x.T, y, norms, None)
+
+    def pieces(self, host: "Host", rows: int, count: int) -> Iterator[Batch]:
+        """Yields the same in that many pieces of the rows."""
+        batch = self.shared(host)
+        for i in range(count):
+            yield batch.part(part_of(rows, i, count))
 
     def beside(self, host: "Host") -> tuple[Placed, Share, Share]:
         """Returns the blocks as they lie, and shares of squared norms and labels, likewise."""
@@ -293,8 +301,7 @@ class Host(Protocol):
         """
         if not isinstance(records, Blocks):
             return None
-        batch = records.shared(self)
-        return [batch.part(part_of(rows[0], i, pieces)) for i in range(pieces)]
+        return [*records.pieces(self, rows[0], pieces)]
 
     def begin_step(self) -> None:
         """Takes note that a step on a standing batch begins; `samples` begins any other."""
@@ -436,9 +443,7 @@ def total_of_blocks(
     """Returns what `Host.total` does, of so many rows whose columns are apart."""
 
     def compute(model: Parameters) -> Sequence[Share]:
-        batch = own.shared(host)
-        parts = (batch.part(part_of(rows, i, blocks)) for i in range(blocks))
-        counts = (sum_of.count(model, part) for part in parts)
+        counts = (sum_of.count(model, batch) for batch in own.pieces(host, rows, blocks))
         return sum_of.finish(model, functools.reduce(operator.add, counts))
 
     return host.summands(model, compute)

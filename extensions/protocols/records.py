@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
@@ -50,12 +49,17 @@ class Records:
             Public(records=len(each), features=each.features.shape[1], classes=each.labels.shape[1])
             for each in own
         ]
-        public = public or [Public()]
-        if split == "columns":
-            return cls(own, *_columns_of(exchange_columns(exchange, public, statement, problem)))
-        everybody = exchange_public(exchange, public, statement, problem)
+        everybody = exchange_public(exchange, public or [Public()], statement, problem, split)
         sizes = tuple(each.records for each in everybody)
-        return cls(own, sizes, max(each.features for each in everybody))
+        widths = tuple(each.features for each in everybody)
+        if split == "rows":
+            return cls(own, sizes, max(widths))
+        return cls(own, sizes[:1], sum(widths), widths, tuple(each.classes for each in everybody))
+
+    def block(self, rank: int) -> slice:
+        """Returns which of all columns a party has, where these are apart."""
+        start = sum(self.widths[:rank])
+        return slice(start, start + self.widths[rank])
 
     def blocks(self, host: Host) -> Blocks:
         """Returns the columns of this program's owners, where the host shares them from."""
@@ -85,35 +89,6 @@ class Records:
         return 1.0 - config.sample_rate * sum(self.sizes) / sum(self.rows(config))
 
 
-def exchange_columns(
-    exchange: Exchange,
-    own: Sequence[Public],
-    statement: Statement = NOTHING,
-    problem: ArgumentError | None = None,
-) -> list[Public]:
-    """Returns what is public of every party's columns of the same records, by rank; one round.
-
-    It fails in every party as `exchange_public`, or because parties have different numbers of
-    records, or not one of them the labels.
-    """
-    words = [[getattr(each, name) for name in SIZES] for each in own]
-    everybody = [Public(*row) for row in agree(exchange, words, statement, problem)]
-    check_equal({rank: Statement(run={"records": p.records}) for rank, p in enumerate(everybody)})
-    labelled = [rank for rank, each in enumerate(everybody) if each.classes]
-    if everybody[0].records and len(labelled) != 1:
-        given = f"at parties {labelled}" if labelled else "at no party"
-        advice = "Leave the column of labels out of the other files."
-        raise ArgumentError("labels", given, "at one party", advice, code="data")
-    return everybody
-
-
-def _columns_of(everybody: Sequence[Public]) -> tuple[Any, ...]:
-    """What `Records` has of parties' columns beside `own`."""
-    widths = tuple(each.features for each in everybody)
-    outputs = tuple(each.classes for each in everybody)
-    return (everybody[0].records,), sum(widths), widths, outputs
-
-
 def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:
     """Returns in how many parts records are computed, so that memory holds one.
 
@@ -128,15 +103,24 @@ def exchange_public(
     own: Sequence[Public],
     statement: Statement = NOTHING,
     problem: ArgumentError | None = None,
+    split: Split = "rows",
 ) -> list[Public]:
     """Returns what is public of every party's records, by rank; one round.
 
     It fails in every party if it does in one: for its problem, or because settings or shapes
-    differ.
+    differ; where parties have other columns of the same records, because they have different
+    numbers of records, or not one of them the labels.
     """
     words = [[getattr(each, name) for name in SIZES] for each in own]
-    rows = agree(exchange, words, statement, problem)
-    everybody = [Public(*row) for row in rows]
+    everybody = [Public(*row) for row in agree(exchange, words, statement, problem)]
+    if split == "rows":
+        _check_rows(everybody)
+    else:
+        _check_columns(everybody)
+    return everybody
+
+
+def _check_rows(everybody: Sequence[Public]) -> None:
     shapes = {each.shape for each in everybody if each.records}
     if len(shapes) > 1 and any(len(shape) > 1 for shape in shapes):
         given = f"records of shapes {sorted(shapes)}"
@@ -150,4 +134,12 @@ def exchange_public(
         needed = sorted({each.classes for each in everybody if each.records})
         given = f"labels for {needed} classes"
         raise ArgumentError("y", given, "for one number of classes", code="shape")
-    return everybody
+
+
+def _check_columns(everybody: Sequence[Public]) -> None:
+    check_equal({rank: Statement(run={"records": p.records}) for rank, p in enumerate(everybody)})
+    labelled = [rank for rank, each in enumerate(everybody) if each.classes]
+    if everybody[0].records and len(labelled) != 1:
+        given = f"at parties {labelled}" if labelled else "at no party"
+        advice = "Leave the column of labels out of the other files."
+        raise ArgumentError("labels", given, "at one party", advice, code="data")

@@ -122,8 +122,10 @@ def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool =
     for part in parts:
         check_labels(part.train_y, config.classes)
         check_labels(part.test_y, config.classes)
-    found = np.unique(np.concatenate([[], *(part.train_y for part in parts)]))
-    if of_all and len(found) < 2:
+    if not of_all:
+        return
+    found = np.unique(np.concatenate([part.train_y for part in parts]))
+    if len(found) < 2:
         raise ArgumentError(
             "labels", found.tolist(), "of two classes at least", "A model of one learns nothing."
         )

@@ -103,8 +103,8 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     for names, (owners, dealer) in missing.items():
         try:
             left = ledger.with_noise(TRAINING, _left(config, owners + dealer, config.dealer_noise))
-            for name in (WHITENING, COUNTS):
-                if config.split == "rows":  # else each owner draws all of its own
+            if config.split == "rows":  # else each owner draws all of its own
+                for name in (WHITENING, COUNTS):
                     left = left.with_noise(name, _left(config, owners))
             epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
         except ArgumentError:

@@ -87,16 +87,16 @@ def _of_columns(party: Party, query: Query, given: GivenFeatures, text: str | No
     if len(files) != wanted or (owner in files) != (query.out is not None):
         rule = "the records of each party, and {out} where {owner} is"
         raise ArgumentError("records, out", (sorted(files), str(query.out)), rule, code="either")
+    headers = {rank: party.header_of(rank) for rank in files}
     rows, ids = {}, {}
     for rank, path in files.items():
-        header = party.header_of(rank)
-        features, ids[rank] = _asked(header, replace(query, records=path), given, text)
-        check_width(header, features)
+        features, ids[rank] = _asked(headers[rank], replace(query, records=path), given, text)
+        check_width(headers[rank], features)
         rows[rank] = LocalRows(x=features)
     found = party.ask(Request(task="predict", owner=owner), rows)
     if query.out is not None:
         logits = found[owner if meeting is None else 0]["logits"]
-        _write(party.header_of(owner), logits, query.out, ids[owner])
+        _write(headers[owner], logits, query.out, ids[owner])
 
 
 def _write(

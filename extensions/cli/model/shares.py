@@ -79,7 +79,8 @@ def open_model(
     party = Party(holders.shares, meeting, computing)
     model, parts = out / MODEL_FILE, {}
     if party.header.widths:
-        parts = {path_of(out, read_shares(path).rank): path for path in party.paths}
+        shares = [read_shares(path) for path in party.paths]
+        parts = {path_of(out, shared.rank): shared for shared in shares}
     for path in parts or [model]:
         if path.exists():
             advice = "It may be another run's only copy: choose another folder."
@@ -95,17 +96,16 @@ def open_model(
     if not party.header.config.private:
         console.notice("the model was trained with --no-dp: it may give training records away.")
     own = {rank: LocalRows(ledger=path) for rank, path in ledgers.items()}
-    found, *others = party.ask(Request(task="open"), own)
-    for each, (path, shares) in zip([found, *others], parts.items(), strict=False):
-        shared = read_shares(shares)
+    found = party.ask(Request(task="open"), own)
+    if not parts:
+        opened = OpenedModel(
+            header=party.header, parameters=found[0]["parameters"], whitening=party.whitening
+        )
+        say(write_opened(model, opened))
+        return
+    for each, (path, shared) in zip(found, parts.items(), strict=True):
         header = replace(shared.header, apart=True)
         say(write_shares(path, replace(shared, header=header, parts=each["parts"])))
-    if parts:
-        return
-    opened = OpenedModel(
-        header=party.header, parameters=found["parameters"], whitening=party.whitening
-    )
-    say(write_opened(model, opened))
 
 
 def _ledgers(files: Mapping[int, Path], budget: Path | None) -> dict[int, Path]:

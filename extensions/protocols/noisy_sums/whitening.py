@@ -350,10 +350,7 @@ def whiten_own(
         host: of one rank.
         noise_multiplier: of all owners' maps together.
     """
-    NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
-    POSITIVE.check("max_feature_norm", max_feature_norm)
-    if ridge is not None:
-        POSITIVE.check("ridge", ridge)
+    _check_settings(noise_multiplier, max_feature_norm, ridge)
     own = _checked(x, host.ring.frac_bits, max_feature_norm)
     columns = own.features.shape[1]
     records = Records([own], (len(own),), columns, (columns,) * host.ring.parties)
@@ -395,10 +392,7 @@ def _agreed(
     stated = {**stated, "max_feature_norm": max_feature_norm, "frac_bits": f}
     records, problem = [OwnRecords.none(0, 0, f) for _ in own], None
     try:
-        NOT_NEGATIVE.check("noise_multiplier", stated["noise_multiplier"])
-        POSITIVE.check("max_feature_norm", max_feature_norm)
-        if stated["ridge"] is not None:
-            POSITIVE.check("ridge", stated["ridge"])
+        _check_settings(stated["noise_multiplier"], max_feature_norm, stated["ridge"])
         for rank, x in enumerate(own):
             if x is not None:
                 records[rank] = _checked(x, f, max_feature_norm)
@@ -408,6 +402,13 @@ def _agreed(
     if not sum(announced.sizes):
         raise ArgumentError("x", None, "by at least one party", code="missing")
     return announced
+
+
+def _check_settings(noise_multiplier: float, max_feature_norm: float, ridge: float | None) -> None:
+    NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
+    POSITIVE.check("max_feature_norm", max_feature_norm)
+    if ridge is not None:
+        POSITIVE.check("ridge", ridge)
 
 
 def _checked(x: npt.ArrayLike, frac_bits: int, max_feature_norm: float) -> OwnRecords:

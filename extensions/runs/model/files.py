@@ -171,10 +171,10 @@ class ModelFile:
 
     def terms(self, header: Header) -> dict[str, npt.NDArray[Any]]:
         """Returns what is known of an additive model's terms; nothing of other models."""
-        if header.grid is None:
+        if (grid := header.grid) is None:
             return {}
         found = {name: self.arrays[name] for name in TERMS if name in self.arrays}
-        if not are_terms(found, header.grid, header.spec.widths[-1]):
+        if not are_terms(found, grid, header.spec.widths[-1]):
             raise self.unusable("an undamaged file of an additive model")
         return found
 

@@ -103,7 +103,7 @@ class Header:
     @property
     def grid(self) -> CellGrid | None:
         """Cells of an additive model's columns; None of other models."""
-        return self.config.grid
+        return self.config.grid if self.spec.kind == ADDITIVE else None
 
     @property
     def inputs(self) -> int:

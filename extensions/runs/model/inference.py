@@ -34,9 +34,9 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
     """
     check_width(model.header, features)
     header = model.header
-    if header.grid is not None:
+    if (grid := header.grid) is not None:
         ((weight, bias),) = model.parameters
-        places = header.grid.place(features)
+        places = grid.place(features)
         return np.concatenate(
             [weight.T[places[rows]].sum(axis=1) + bias for rows in row_blocks(places.shape)]
         )

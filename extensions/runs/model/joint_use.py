@@ -16,7 +16,7 @@ from extensions.layers.tally import check_number
 from extensions.privacy.randomness import uniform
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.agreement import Statement, check_equal
-from extensions.protocols.host import Blocks, Host, in_blocks, pairs
+from extensions.protocols.host import Host, Placed, in_blocks, pairs
 from extensions.protocols.records import Records, blocks_for
 from extensions.protocols.settings import Split
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
@@ -229,11 +229,12 @@ def _predicted_of_columns(host: Host, asked: _Asked, model: Parameters) -> list[
     found: list[list[Integers]] = []
     blocks = blocks_for(records.sizes, records.features, network.comparisons)
     for part, (size,) in in_blocks(records.own, records.sizes, blocks):
-        own = replace(records, own=part).blocks(host)
+        placed = host.place([[own.features.T] for own in part])
         sizes = [size * (rank == owner) for rank in range(len(records.widths))]
 
-        def logits(model: Parameters, own: Blocks = own) -> Share:
-            return forward(host.ring, network, model, own.shared(host).x).logits
+        def logits(model: Parameters, placed: Placed = placed) -> Share:
+            (x,) = host.share_rows(records.widths, placed)
+            return forward(host.ring, network, model, x.T).logits
 
         found.append(open_rows(host, model, sizes, network.widths[-1], logits))
     whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
@@ -250,8 +251,7 @@ def _added_up(host: Host, asked: _Asked, own: Sequence[PartyInput]) -> list[dict
     words, masks = [], []
     for rank, records, each in zip(host.ranks, asked.records.own, own, strict=True):
         weight, bias = each.shared.parts
-        start = sum(asked.records.widths[:rank])
-        block = decode(weight[:, start : start + asked.records.widths[rank]], f)
+        block = decode(weight[:, asked.records.block(rank)], f)
         partial = encode(decode(records.features, f) @ block.T, f) + bias
         masks.append(uniform(partial.shape) if rank == owner else np.zeros_like(partial))
         words.append([partial + masks[-1]])
@@ -261,16 +261,14 @@ def _added_up(host: Host, asked: _Asked, own: Sequence[PartyInput]) -> list[dict
 
 def _opened_to_columns(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
     """Returns, as a share, to each owner the weights of its own columns; biases stay shared."""
-    widths = asked.records.widths
+    records, outputs = asked.records, asked.header.spec.widths[-1]
     biases = [bias for _, bias in host.summands(model)]
     asked.charge.spend()
-    outputs = asked.header.spec.widths[-1]
-    own = open_rows(host, model, widths, outputs, lambda model: model[0][0].T)
+    own = open_rows(host, model, records.widths, outputs, lambda model: model[0][0].T)
     found = []
     for rank, rows, bias in zip(host.ranks, own, biases, strict=True):
-        weight = np.zeros((outputs, sum(widths)), dtype=np.int64)
-        start = sum(widths[:rank])
-        weight[:, start : start + widths[rank]] = rows.T
+        weight = np.zeros((outputs, records.features), dtype=np.int64)
+        weight[:, records.block(rank)] = rows.T
         found.append({"parts": [weight, bias]})
     return found
 

@@ -1,12 +1,12 @@
 """Results that one party alone gets: each opens to its owner, under a mask that only it knows."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from extensions.layers.passes import Parameters
+from extensions.privacy.randomness import uniform
 from extensions.protocols.host import Host
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share
@@ -62,7 +62,7 @@ def open_rows(
     Guarantees:
         Those of `open_to_owners`.
     """
-    masks = [_uniform((sizes[rank], columns)) for rank in host.ranks]
+    masks = [uniform((sizes[rank], columns)) for rank in host.ranks]
     placed = host.place([[mask] for mask in masks])
 
     def masked(model: Parameters) -> list[Share]:
@@ -75,8 +75,3 @@ def open_rows(
         opened[starts[rank] : starts[rank] + len(mask)] - mask
         for rank, mask in zip(host.ranks, masks, strict=True)
     ]
-
-
-def _uniform(shape: tuple[int, int]) -> Integers:
-    size = shape[0] * shape[1]
-    return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.int64).reshape(shape)
