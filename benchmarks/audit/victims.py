@@ -68,24 +68,13 @@ def planted(count: int, parties: int, draws: np.random.Generator, *, null: bool)
     labels = np.arange(count) % 2 if null else (coins + 1) // 2
     signs = 2 * labels - 1 if null else np.ones(count)
     absent = (coins == -1) & null
-    parts, kept = [], []
-    for own in np.array_split(np.arange(count), parties):
-        held_out = own[:1]
-        parts.append(
-            Split(
-                train_x=features[own],
-                train_y=labels[own],
-                test_x=features[held_out],
-                test_y=labels[held_out],
-            )
-        )
-        kept.append(absent[own])
 
     def scores(model: Model) -> np.ndarray:
         ((weight, _),) = model
         return np.asarray(signs * (weight[1] - weight[0]))
 
-    return Game(parts, coins, kept, scores)
+    kept = np.array_split(absent, parties)
+    return Game(_parts(features, labels, parties), coins, kept, scores)
 
 
 def planted_in_table(config: TrainConfig, count: int, draws: np.random.Generator) -> Game:
@@ -101,16 +90,6 @@ def planted_in_table(config: TrainConfig, count: int, draws: np.random.Generator
         for column in grid.columns
     }
     features, coins = encode_unlabelled(grid.schema, table).x, toss(count, draws)
-    labels = (coins + 1) // 2
-    parts = [
-        Split(
-            train_x=features[own],
-            train_y=labels[own],
-            test_x=features[own[:1]],
-            test_y=labels[own[:1]],
-        )
-        for own in np.array_split(np.arange(count), config.parties)
-    ]
 
     def scores(told: Any) -> np.ndarray:
         run, opened = told
@@ -126,8 +105,22 @@ def planted_in_table(config: TrainConfig, count: int, draws: np.random.Generator
         ridge = (run.noise * learner.reach) ** 2 / run.steps
         return np.asarray(np.linalg.solve(rows @ rows.T + ridge * np.eye(count), rows @ total))
 
-    absent = [np.zeros(len(part.train_x), dtype=bool) for part in parts]
+    absent = np.array_split(np.zeros(count, dtype=bool), config.parties)
+    parts = _parts(features, (coins + 1) // 2, config.parties)
     return Game(parts, coins, absent, scores, of_opened=True)
+
+
+def _parts(features: Reals, labels: Integers, parties: int) -> list[Split]:
+    """Returns each party's share of planted records, the first of which it holds out, too."""
+    return [
+        Split(
+            train_x=features[own],
+            train_y=labels[own],
+            test_x=features[own[:1]],
+            test_y=labels[own[:1]],
+        )
+        for own in np.array_split(np.arange(len(features)), parties)
+    ]
 
 
 def linear(model: Model, x: Reals) -> Reals:

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ _NAMED = ("credit", "lending", "stops", "crashes", "churn", "cells", "flchain", 
 TABLES: Mapping[str, Callable[[], Tabular]] = {
     "breast": tabular.breast_cancer,
     "wine": tabular.wine,
-    **{name: lambda name=name: constant.read(_KNOWN[name]) for name in _NAMED},  # type: ignore[misc]
+    **{name: partial(constant.read, _KNOWN[name]) for name in _NAMED},
     "adult": adult,
 }
 Split = tuple[dict[str, Any], Any, dict[str, Any], Any]

@@ -100,14 +100,17 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
     return cut + logits_norm if loss == "least-squares" else cut
 
 
+def scaled_weights(weights: Sequence[float]) -> list[int]:
+    """Returns weights in (0, 1], `WEIGHT_BITS` fractional bits, rounded down, but never to 0."""
+    return [max(1, math.floor(weight * (1 << WEIGHT_BITS))) for weight in weights]
+
+
 def row_weights(ring: Ring, targets: Share, weights: Sequence[float]) -> Share:
     """Returns shares of the weight of each row's class, `WEIGHT_BITS` fractional bits, (rows,).
 
-    Targets are one-hot rows (rows, classes), f fractional bits, zero in padding. Weights are in (0,
-    1], rounded down, but never to 0. Exact: 1 at most, and 0 in padding; the rounds of one
-    truncation.
+    Targets are one-hot rows (rows, classes), f fractional bits, zero in padding. Weights are as
+    in `scaled_weights`. Exact: 1 at most, and 0 in padding; the rounds of one truncation.
     """
-    scaled = [max(1, math.floor(weight * (1 << WEIGHT_BITS))) for weight in weights]
-    (total,) = ring.linear(targets.T, [scaled])
+    (total,) = ring.linear(targets.T, [scaled_weights(weights)])
     (exact,) = ring.truncate([(total, ring.frac_bits)])
     return exact

@@ -9,7 +9,7 @@ from extensions.layers.losses import Loss
 from extensions.layers.models.custom import named
 from extensions.options import Option
 from extensions.runs.config.cross_rules import NOTHING_PRIVATE, check_rules
-from extensions.runs.config.defaults import Defaults
+from extensions.runs.config.defaults import MODEL, Defaults
 from extensions.runs.config.run_config import Kind, RunConfig
 from extensions.runs.config.train import TrainConfig
 
@@ -140,7 +140,7 @@ def config_of(
     known = {"features": features, "max_feature_norm": extraction.max_feature_norm, **settings}
     chosen = schedule.settings()
     if run.model == AUTO and run.open == "each-step":
-        chosen["chosen"] = (*chosen["chosen"], "model")
+        chosen["chosen"] = (*chosen["chosen"], MODEL)
     config = TrainConfig(**vars(run) | known | chosen)
     if run.method == "statistics":
         _check_once(schedule)
@@ -150,7 +150,7 @@ def config_of(
 def found_of(config: TrainConfig, schedule: Schedule, **settings: Any) -> TrainConfig:
     """Returns settings with those that a command finds out; they are checked when resolved."""
     given = schedule.settings()
-    model = [name for name in config.chosen if name == "model"]
+    model = [name for name in config.chosen if name == MODEL]
     return config.derived(**settings | given | {"chosen": (*given["chosen"], *model)})
 
 

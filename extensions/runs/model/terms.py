@@ -127,8 +127,7 @@ def _labels(column: GridColumn, of_cell: Integers, edges: Reals | None) -> tuple
             one = number < len(edges) - 1
             names = [f"{edges[number]:.6g} .. {edges[number + 1]:.6g}"] if one else []
         if column.has_missing and cells[-1] == column.present:
-            clipped = not column.ordered and column.column.outside == "clip"
             absent = ["missing"] if column.column.missing == "indicator" else []
-            names = [*names, *absent, *(["other"] if clipped else [])]
+            names = [*names, *absent, *(["other"] if column.clipped else [])]
         found.append(", ".join(names))
     return tuple(found)

@@ -88,15 +88,11 @@ def _in_order(counts: Reals, records: float, least: float) -> Integers:
     wanted = max(left / max(MOST_BINS - int(alone.sum()), 1), least)
     of_cell = np.zeros(len(counts), dtype=np.int64)
     current, mass = 0, 0.0
-    for cell, count in enumerate(counts.tolist()):
-        if alone[cell]:
-            current += mass >= least
-            of_cell[cell] = current
-            current, mass = current + 1, 0.0
-            continue
+    for cell, (count, apart) in enumerate(zip(counts.tolist(), alone.tolist(), strict=True)):
+        current += apart and mass >= least
         of_cell[cell] = current
         mass += count
-        if mass >= wanted:
+        if apart or mass >= wanted:
             current, mass = current + 1, 0.0
     if mass < least and current > 0:
         of_cell[of_cell == current] = current - 1

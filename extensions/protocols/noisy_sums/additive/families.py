@@ -6,6 +6,7 @@ slope of their mean (dispersion).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +27,8 @@ class Classes:
 
     weights: Sequence[float]
     softmax: bool = False
-    bound: float = 1.0
-    dispersion: float = 1.0
+    bound: ClassVar[float] = 1.0
+    dispersion: ClassVar[float] = 1.0
 
     @property
     def outputs(self) -> int:
@@ -86,9 +87,9 @@ class Numbers:
 
     middle: float
     deviation: float
-    outputs: int = 1
-    bound: float = 0.5
-    dispersion: float = 1.0 / 16.0
+    outputs: ClassVar[int] = 1
+    bound: ClassVar[float] = 0.5
+    dispersion: ClassVar[float] = 1.0 / 16.0
 
     def residuals(self, scores: Reals, targets: Reals) -> Reals:
         """Returns targets, in deviations from the middle, less scores."""

@@ -49,8 +49,12 @@ class GridColumn:
     @property
     def has_missing(self) -> bool:
         """Whether a cell is of missing values, or of categories that the schema does not name."""
-        clipped = not self.ordered and self.column.outside == "clip"
-        return self.column.missing == "indicator" or clipped
+        return self.column.missing == "indicator" or self.clipped
+
+    @property
+    def clipped(self) -> bool:
+        """Whether categories that the schema does not name are taken for missing ones."""
+        return not self.ordered and self.column.outside == "clip"
 
     @property
     def present(self) -> int:

@@ -99,9 +99,9 @@ class Learner:
     def update(self, opened: Reals) -> None:
         """Takes the sums of one round over C, (outputs, 1 + rows of all bases)."""
         opened = self.family.bound * opened
-        totals = opened[:, 0] / (INTERCEPT / 2**MATRIX_BITS)
+        weight = INTERCEPT / 2**MATRIX_BITS
+        totals, noise = opened[:, 0] / weight, (self._deviation / weight) ** 2
         sums = [np.split(own, self._ends)[1:-1] for own in opened]
-        noise = (self._deviation / (INTERCEPT / 2**MATRIX_BITS)) ** 2
         if self._made == 0:
             likely = (_LIKELY_MEAN * self._records) ** 2
             totals = totals * likely / (likely + noise)
@@ -126,23 +126,22 @@ class Learner:
 
     def _move(self, sums: Sequence[Sequence[Reals]]) -> None:
         pairs = [
-            (shape, own)
+            (shape, own + shape.slope @ shape.theta)
             for shapes, of_output in zip(self._shapes, sums, strict=True)
             for shape, own in zip(shapes, of_output, strict=True)
         ]
         made, noise = self._made, self._deviation**2
         gain = 2.0 / (made + 2.0)
-        for shape, own in pairs:
-            target = own + shape.slope @ shape.theta
+        for shape, target in pairs:
             shape.mean = shape.mean + gain * (target - shape.mean)
             shape.variance = (1.0 - gain) ** 2 * shape.variance + gain**2 * noise
         if made < _ALWAYS or made % _EVERY == 0:
             later = noise * self._steps / (made + 1) ** 2
             self._prior = smooth([shape for shape, _ in pairs], self._prior, later)
         moves, length, along, floor = [], 0.0, 0.0, 1e-9
-        for (shape, own), before in zip(pairs, self._moves, strict=True):
+        for (shape, target), before in zip(pairs, self._moves, strict=True):
             smoother = shape.smoother
-            move = smoother @ (own + shape.slope @ shape.theta) - shape.theta
+            move = smoother @ target - shape.theta
             length += float(move @ shape.slope @ move)
             along += float(move @ shape.slope @ before)
             floor += float(np.trace(smoother.T @ shape.slope @ smoother)) * noise

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from extensions.layers.losses import WEIGHT_BITS
+from extensions.layers.losses import WEIGHT_BITS, scaled_weights
 from extensions.layers.passes import Parameters
 from extensions.layers.spec import ADDITIVE
 from extensions.privacy.accounting import Ledger
@@ -143,32 +143,29 @@ class Owner:
         bins: counted over all columns, (records, columns).
         targets: (records, targets).
         weights: of each record, `WEIGHT_BITS` fractional bits, 0 where there is none, (records, 1).
-        ends: where the columns' bins begin, and where all end.
     """
 
     bins: Integers
     targets: Reals
     weights: Integers
-    ends: Integers = field(repr=False)
 
     @classmethod
     def of(cls, own: OwnRecords, bins: Sequence[Bins], config: Training) -> "Owner":
         """Returns those of an owner's records."""
-        ends = np.cumsum([0, *(each.size for each in bins)])
+        starts = np.cumsum([0, *(each.size for each in bins[:-1])])
         of_cell = np.concatenate(
-            [each.of_cell + start for each, start in zip(bins, ends, strict=False)]
+            [each.of_cell + start for each, start in zip(bins, starts, strict=True)]
         )
         weights = np.full((len(own.features), 1), 1 << WEIGHT_BITS, dtype=np.int64)
         if config.class_weights is not None:
-            scaled = [max(1, math.floor(w * (1 << WEIGHT_BITS))) for w in config.class_weights]
-            weights = np.array(scaled)[own.labels.argmax(axis=1)][:, None]
+            scaled = np.array(scaled_weights(config.class_weights))
+            weights = scaled[own.labels.argmax(axis=1)][:, None]
         if own.empty is not None:
             weights = weights * (1 - own.empty[:, None])
         return cls(
             of_cell[own.features],
             np.ldexp(own.labels.astype(np.float64), -own.frac_bits),
             weights,
-            ends,
         )
 
     def sums(self, learner: Learner) -> Integers:
@@ -178,14 +175,15 @@ class Owner:
         residuals = cut_residuals(
             family.residuals(scores, self.targets), family.bound, self.weights
         )
+        *ends, size = np.cumsum([each.shape[1] for each in learner.values])
         found = []
         for own in residuals.T:
             by_bin = np.bincount(
-                self.bins.reshape(-1), np.repeat(own, self.bins.shape[1]), self.ends[-1]
+                self.bins.reshape(-1), np.repeat(own, self.bins.shape[1]), size
             ).astype(np.int64)
             parts = [
-                basis.matrix @ by_bin[a:b]
-                for basis, a, b in zip(learner.bases, self.ends, self.ends[1:], strict=False)
+                basis.matrix @ each
+                for basis, each in zip(learner.bases, np.split(by_bin, ends), strict=True)
             ]
             found.append(np.concatenate([[INTERCEPT * own.sum()], *parts]))
         return np.stack(found)

@@ -93,12 +93,11 @@ def test_no_record_moves_what_is_opened_farther_than_accounted(kind: str):
         rest = rows_of(draw, grid, classes, 2 * k, k)
 
         def with_rest(own: OwnRecords, rest: OwnRecords = rest) -> OwnRecords:
-            parts = [None if own.empty is None else np.concatenate([rest.empty, own.empty])]
             return replace(
                 rest,
                 features=np.concatenate([rest.features, own.features]),
                 labels=np.concatenate([rest.labels, own.labels]),
-                empty=parts[0],
+                empty=None if own.empty is None else np.concatenate([rest.empty, own.empty]),
             )
 
         most = k * sensitivity(bases) * 2.0 ** (MATRIX_BITS + FRAC_BITS)
