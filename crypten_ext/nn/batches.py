@@ -1,7 +1,7 @@
 """Batches of a script: drawn from every party's records, vouched for, or cut into pieces."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -271,9 +271,7 @@ def _prepare(
     own, records, labels = Public(), None, None
     settings = {**settings, "classes": classes, "max_feature_norm": max_feature_norm}
     try:
-        for name, value in settings.items():
-            if value is not None or name != "classes":
-                RULES[name].check(name, value)
+        check_settings(settings)
         if (given := _as_arrays(x, y)) is not None:
             features, labels = given
             columns, images = labels.shape[1] if labels.ndim == 2 else 0, features.shape[2:]
@@ -342,7 +340,14 @@ def _as_arrays(x: Any, y: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
     return features, labels
 
 
-RULES = {
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Checks the settings of batches; of classes there may be none."""
+    for name, value in settings.items():
+        if value is not None or name != "classes":
+            _RULES[name].check(name, value)
+
+
+_RULES = {
     **{"steps": Whole(1), "classes": Whole(1), "max_feature_norm": POSITIVE, "sample_rate": PART},
     "overflow_probability": Between(0.0, 1.0, below=True),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from crypten_ext.nn.batches import RULES, marked
+from crypten_ext.nn.batches import check_settings, marked
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from crypten_ext.ring.factors import share_rows
 from crypten_ext.ring.standing import Standing
@@ -17,8 +17,7 @@ from extensions.privacy.sampling import OwnRecords, as_reals, check_records
 from extensions.protocols.agreement import comparable
 from extensions.protocols.host import Batch
 from extensions.protocols.optimizer.sample import Sample, SampleFacts
-from extensions.protocols.records import exchange_public
-from extensions.public import Public
+from extensions.protocols.records import Records
 
 import crypten
 from crypten.mpc import MPCTensor
@@ -62,32 +61,28 @@ def column_batches(
             labels at none or several, or what `crypten_ext.poisson_batches` refuses.
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    records, everybody = _agreed(ring, x, y, steps, classes, max_feature_norm)
+    records = _agreed(ring, x, y, steps, classes, max_feature_norm)
     public = SampleFacts(
         feature_norm=float(max_feature_norm),
-        expected_size=float(len(records)),
+        expected_size=float(records.sizes[0]),
         sample_rate=1.0,
         overflow_probability=0.0,
     )
-    return _batches(ring, records, everybody, public, steps)
+    return _batches(ring, records, public, steps)
 
 
 def _batches(
-    ring: CrypTenRing,
-    records: OwnRecords,
-    everybody: list[Public],
-    public: SampleFacts,
-    steps: int,
+    ring: CrypTenRing, records: Records, public: SampleFacts, steps: int
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    own = np.einsum("ij,ij->i", records.features, records.features)
-    (norms,) = share_rows([1] * ring.parties, [own[None]])
-    (targets,) = share_rows([each.classes for each in everybody], [records.labels.T])
-    widths = [each.features for each in everybody]
-    x = Standing(records.features, widths, by_columns=True)
-    y, padding = targets.T.contiguous(), torch.zeros(len(records), dtype=torch.int64)
+    (own,), (rows,) = records.own, records.sizes
+    squares = np.einsum("ij,ij->i", own.features, own.features)
+    (norms,) = share_rows([1] * ring.parties, [squares[None]])
+    (targets,) = share_rows(records.outputs, [own.labels.T])
+    x = Standing(own.features, records.widths, by_columns=True)
+    y, padding = targets.T.contiguous(), torch.zeros(rows, dtype=torch.int64)
     shared, share = Batch(x, y, norms.sum(0), padding), x.share
     for _ in range(steps):
-        batch = Sample(public, len(records), shared)
+        batch = Sample(public, rows, shared)
         yield marked(batch, as_tensor(ring, share.clone()), as_tensor(ring, y.clone()))
 
 
@@ -98,20 +93,18 @@ def _agreed(
     steps: int,
     classes: int | None,
     max_feature_norm: float,
-) -> tuple[OwnRecords, list[Public]]:
-    """This party's records, encoded, and what is public of all parties'; one round."""
-    records, problem = OwnRecords.none(0, 0, ring.frac_bits), None
+) -> Records:
+    """This party's records, encoded, with the sizes of all parties'; one round."""
+    own, problem = OwnRecords.none(0, 0, ring.frac_bits), None
     settings = {"steps": steps, "classes": classes, "max_feature_norm": max_feature_norm}
     try:
-        for name, value in settings.items():
-            if value is not None or name != "classes":
-                RULES[name].check(name, value)
+        check_settings(settings)
         scale = ring.parties**-0.5
         features, outputs = as_reals("x", x) * scale, 0
         labels = no_labels(len(features)) if y is None else as_reals("y", y)
         if y is not None:
             outputs = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
-        records = check_records(
+        own = check_records(
             features,
             labels,
             frac_bits=ring.frac_bits,
@@ -120,6 +113,5 @@ def _agreed(
         )
     except ArgumentError as error:
         problem = error
-    size = Public(len(records), records.features.shape[1], records.labels.shape[1])
     statement = comparable({**settings, "frac_bits": ring.frac_bits})
-    return records, exchange_public(exchange, [size], statement, problem, "columns")
+    return Records.agreed(exchange, [own], statement, problem, split="columns")

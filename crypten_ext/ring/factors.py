@@ -222,11 +222,7 @@ class Factor:
     @property
     def _block(self) -> slice:
         """The rows of which this party has masks."""
-        if self._rows is None:
-            return slice(None)
-        rank = communicator.get().get_rank()
-        start = sum(self._rows[:rank])
-        return slice(start, start + self._rows[rank])
+        return slice(None) if self._rows is None else own_block(self._rows)
 
 
 Operand = torch.Tensor | Factor
@@ -238,17 +234,22 @@ def share_of(x: Operand) -> torch.Tensor:
     return x.share if isinstance(x, Factor) else x
 
 
+def own_block(rows: Sequence[int]) -> slice:
+    """Returns where this party's rows are among so many of each, in rank order."""
+    rank = communicator.get().get_rank()
+    start = sum(rows[:rank])
+    return slice(start, start + rows[rank])
+
+
 def share_rows(rows: Sequence[int], own: Sequence[Integers]) -> list[torch.Tensor]:
     """Returns shares of every party's rows, in rank order, uniform to all but their owner; local.
 
     `own` are this party's arrays, each of `rows[rank]` rows.
     """
-    rank = communicator.get().get_rank()
-    start = sum(rows[:rank])
-    shares = []
+    block, shares = own_block(rows), []
     for array in own:
         shape = torch.Size((sum(rows), *array.shape[1:]))
         share = ArithmeticSharedTensor.PRZS(shape).share
-        share[start : start + rows[rank]] += torch.from_numpy(np.asarray(array))
+        share[block] += torch.from_numpy(np.asarray(array))
         shares.append(share)
     return shares

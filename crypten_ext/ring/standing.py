@@ -11,12 +11,9 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from crypten_ext.ring.exchange import OwnersRows
-from crypten_ext.ring.factors import Factor, Meanwhile, Product
+from crypten_ext.ring.factors import Factor, Meanwhile, Product, own_block, share_rows
 from crypten_ext.ring.matmul import matmul
 from extensions.ring.fixed_point import Integers
-
-from crypten import communicator
-from crypten.mpc.primitives import ArithmeticSharedTensor
 
 
 @runtime_checkable
@@ -66,9 +63,7 @@ class Standing(Factor):
     def __init__(self, own: Integers, sizes: Sequence[int], *, by_columns: bool = False) -> None:
         self._sizes, self._turned = list(sizes), by_columns
         self._mine = torch.tensor(own.T if by_columns else own)
-        rank = communicator.get().get_rank()
-        start = sum(self._sizes[:rank])
-        self._at = slice(start, start + self._sizes[rank])
+        self._at = own_block(self._sizes)
         self._source: StandingSource | None = None
         self._number = 0
         self._way: OwnersRows | None = None
@@ -86,9 +81,7 @@ class Standing(Factor):
     @property
     def share(self) -> torch.Tensor:  # type: ignore[override]
         """This party's share of x, uniform to all others; another one each time."""
-        size = torch.Size((sum(self._sizes), self._mine.shape[1]))
-        share: torch.Tensor = ArithmeticSharedTensor.PRZS(size).share
-        share[self._at] += self._mine
+        (share,) = share_rows(self._sizes, [self._mine.numpy()])
         return share.T if self._turned else share
 
     @property

@@ -11,7 +11,7 @@ from extensions.privacy.sampling import OwnRecords, as_reals, capacity, check_re
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.graphs.datasets import read
-from tfe_ext.graphs.program import Turn
+from tfe_ext.graphs.program import Kept, Turn
 from tfe_ext.graphs.tables import RecordTable
 from tfe_ext.ring.inputs import share_rows
 from tfe_ext.ring.shares import Replicated
@@ -27,12 +27,11 @@ class OwnersRecords:
     Attributes:
         tables: of records, by the owner's name in the configuration.
         number: how many times others took their place.
-        kept: what is made of them and lasts as long as they do.
+        kept: what was made of them last.
     """
 
     def __init__(self, servers: Servers, records: Mapping[str, OwnRecords]) -> None:
-        self.servers, self.number = servers, 0
-        self.kept: dict[Any, Any] = {}
+        self.servers, self.number, self.kept = servers, 0, Kept(1)
         config = tfe.get_config()
         self.tables = {
             name: RecordTable(config.get_player(name).device_name, own)

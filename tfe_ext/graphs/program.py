@@ -1,7 +1,7 @@
-"""Computations on the servers as graphs: as one, or block by block."""
+"""Computations on the servers as graphs: as one, or block by block; and what is kept."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -128,3 +128,25 @@ class InBlocks:
         for program, times in rest:
             found = found.then(program.cost, times)
         return found
+
+
+class Kept:
+    """The most recently used values, by their keys.
+
+    What a key names by `id` must be part of its value, so that no other object gets that number.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[Hashable, Any] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Returns the value of the key, made if there is none."""
+        value = self._values.pop(key) if key in self._values else make()
+        self._values[key] = value
+        while len(self._values) > self._most:
+            del self._values[next(iter(self._values))]
+        return value

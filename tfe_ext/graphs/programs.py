@@ -1,6 +1,6 @@
 """What is computed on the servers: steps, whole or in pieces, and sums block by block."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Self
@@ -27,28 +27,6 @@ from tfe_ext.streams.devices import on_each
 
 Clipped = Callable[[ABY3Ring, Parameters, Batch], Sums]
 """Returns the sums of clipped gradients of some rows, given a ring and a model."""
-
-
-class Kept:
-    """The most recently used values, by their keys.
-
-    What a key names by `id` must be part of its value, so that no other object gets that number.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: dict[Hashable, Any] = {}
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._values
-
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns the value of the key, made if there is none."""
-        value = self._values.pop(key) if key in self._values else make()
-        self._values[key] = value
-        while len(self._values) > self._most:
-            del self._values[next(iter(self._values))]
-        return value
 
 
 @dataclass(frozen=True)
@@ -121,7 +99,7 @@ def in_roles(
     width = sum(layer.positions * layer.out_features for layer in plan.layers)
     for own, by, part in roles(ring, rows, rows * width):
         turned = [(_turned(weight, by), _turned(bias, by)) for weight, bias in model]
-        columns = (None if column is None else column[part].turned(by) for column in batch)
+        columns = (_turned(column, by) for column in batch.part(part))
         sums = clipped(own, turned, Batch(*columns))
         found.append([(_turned(weight, -by), _turned(bias, -by)) for weight, bias in sums])
     return reduce(partial(added, plan=plan), found)

@@ -115,7 +115,5 @@ class Standing:
 def standing_on(records: OwnersRecords, rows: Sequence[int], pieces: int) -> Standing:
     """Returns the shares of all records in such pieces, which are kept until others are asked."""
     asked = tuple(rows), pieces
-    if asked not in records.kept:
-        records.kept = {asked: Standing(records, rows, pieces)}
-    found: Standing = records.kept[asked]
+    found: Standing = records.kept.get(asked, lambda: Standing(records, rows, pieces))
     return found

@@ -24,8 +24,8 @@ from extensions.ring.interface import NoiseSource
 from extensions.rules import POSITIVE, Between, Whole
 from tfe_ext.costs.cost import Cost
 from tfe_ext.graphs.batches import OwnersRecords, Records, SharedRecords, check_owners, check_shared
-from tfe_ext.graphs.program import Program
-from tfe_ext.graphs.programs import InPieces, Kept, Sampling, Total, total_of
+from tfe_ext.graphs.program import Kept, Program
+from tfe_ext.graphs.programs import InPieces, Sampling, Total, total_of
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.columns import Columns
 from tfe_ext.keras.iterates import Iterates, logits_of, opened, parameters_of
@@ -33,7 +33,7 @@ from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.records import Counted, Seen, records_of
 from tfe_ext.ring.aby3_ring import ABY3Ring, noise_failure
 from tfe_ext.ring.private_tensors import share_of
-from tfe_ext.ring.shares import Share
+from tfe_ext.ring.shares import Replicated, Share
 from tfe_ext.ring.variables import ScalarVariables
 
 DEFAULT_FEATURE_NORM = 32.0
@@ -222,10 +222,10 @@ class Trainer:
         """Returns the records that `Sequential.evaluate` takes, checked, on their devices."""
         if _are_tensors(x, y):
             shares = share_of(self.ring, x, "x"), share_of(self.ring, y, "y")
-            return self._shared(use, *shares, chain)
+            return self._shared(use, check_shared(*shares, chain.network))
         norm = optimizer.settings.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
         if isinstance(x, Columns):
-            return self._of_columns(use, x, chain, norm)
+            return self._shared(use, x.shared(self.ring, chain.network, norm))
         return self._owned(use, chain, x, y, norm)
 
     def training_records(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
@@ -233,24 +233,20 @@ class Trainer:
 
         Those of equal shapes take the place of those before, in graphs that were traced too.
         """
+        network = chain.network
         if isinstance(x, Columns):
-            records = self._of_columns("learnt", x, chain, max_feature_norm)
+            records = self._shared("learnt", x.shared(self.ring, network, max_feature_norm))
         elif _are_tensors(x, y) or isinstance(x, Half) or isinstance(y, Half):
-            records = self._shared("learnt", *records_of(x, y, max_feature_norm), chain)
+            shares = records_of(x, y, max_feature_norm)
+            records = self._shared("learnt", check_shared(*shares, network))
         else:
             records = self._owned("learnt", chain, x, y, max_feature_norm)
         self._seen.add(records)
         return records
 
-    def _shared(self, use: str, x: Any, y: Any, chain: Chain) -> Records:
-        shares = check_shared(x, y, chain.network)
+    def _shared(self, use: str, shares: Sequence[Replicated]) -> Records:
         shapes = tuple(share.shape for share in shares)
         return self._placed((use, shapes), shares, lambda: SharedRecords(shares))
-
-    def _of_columns(self, use: str, own: Columns, chain: Chain, norm: float) -> Records:
-        shares = own.shared(self.ring, chain.network, norm)
-        key = use, "columns", tuple(share.shape for share in shares)
-        return self._placed(key, shares, lambda: SharedRecords(shares))
 
     def _owned(self, use: str, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
         own = check_owners(

@@ -10,9 +10,8 @@ import torch
 from crypten_ext.dealer import corrected_bytes
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
-from crypten_ext.ring import exchange
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from crypten_ext.ring.exchange import open_sum
+from crypten_ext.ring.exchange import is_leader, open_sum
 from crypten_ext.ring.standing import Standing
 from crypten_ext.run.forecast_host import step_cost
 from crypten_ext.run.host import CrypTenHost
@@ -32,20 +31,20 @@ import crypten
 from crypten import communicator
 
 INPUTS, OUTPUTS = 5, 3
+STEPS = 3
 
 
-def shared(value: Integers, rank: int) -> torch.Tensor:
+def shared(value: Integers) -> torch.Tensor:
     """Returns a share of what party 0 knows."""
-    zeros = exchange.is_leader() and rank == 0
-    return torch.from_numpy(value if zeros else np.zeros_like(value))
+    return torch.from_numpy(value if is_leader() else np.zeros_like(value))
 
 
 def products(
-    context: Context, *, provider: str, sizes: list[int], by_columns: bool, seed: int = 4
+    context: Context, *, provider: str, sizes: list[int], by_columns: bool
 ) -> dict[str, list[Any]]:
     """Returns of products of a standing matrix whether each is right, and what it took."""
     use(provider)
-    draws, rank = np.random.default_rng(seed), context.rank
+    draws, rank = np.random.default_rng(4), context.rank
 
     def drawn(*shape: int) -> Integers:
         return draws.integers(-(2**63), 2**63, shape, dtype=np.int64)
@@ -64,7 +63,7 @@ def products(
         ("d x again", drawn(OUTPUTS, rows), None),
     ):
         expected = left @ x if right is None else x @ right
-        pair = (factor, shared(right, rank)) if left is None else (shared(left, rank), factor)
+        pair = (factor, shared(right)) if left is None else (shared(left), factor)
         communicator.get().reset_communication_stats()
         dealt = corrected_bytes()
         with crypten.cfg.temp_override({"communicator.verbose": True}):
@@ -140,7 +139,7 @@ def _faulty(provider: Any, fault: str) -> Callable[[], None]:
 
 
 def run_of_steps(
-    context: Context, *, records: int, features: int, settings: dict[str, Any], steps: int = 3
+    context: Context, *, records: int, features: int, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns what steps on all records take, of which each party has equally many.
 
@@ -160,9 +159,9 @@ def run_of_steps(
     model = share_public(host, public_start(config, features))
     parts, sampled = State.begin(host, config, model).parts, step.sampled(host, every)
     host.begin("00")
-    host.prefetch(steps, step.network.widths[1])
+    host.prefetch(STEPS, step.network.widths[1])
     world, meter, found = communicator.get(), Meter(), []
-    for number in range(1, steps + 1):
+    for number in range(1, STEPS + 1):
         before, dealt = meter.read(), corrected_bytes()
         world.barrier()  # nobody sends to one who does not count yet
         parts = sampled(parts, *step.public(number))

@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
-from tests.helpers.tfe_tasks.keras import model_of, owned, records
+from tests.helpers.tfe_tasks.keras import owned, records
 from tests.helpers.tfe_tasks.session import PROTOCOL, graph, private, share_values
-from tests.helpers.tfe_tasks.standing import _optimizer
+from tests.helpers.tfe_tasks.standing import trained
 from tfe_ext.costs.cost import cost_of_graph
 from tfe_ext.ring import roles
 from tfe_ext.ring.shares import Additive2, Additive3
@@ -36,6 +36,10 @@ def _value(pairs):
     return sum(pair[0].numpy() for pair in pairs) / 2.0**F
 
 
+def _on_links(cost):
+    return cost.rounds, [*cost.sent], [each.received for each in cost.carried]
+
+
 def functions():
     """Roots, clip factors and clipped rows: values, rounds and bytes, undivided and divided."""
     draws = np.random.default_rng(2)
@@ -57,7 +61,7 @@ def functions():
         assert np.all(root >= (1 - error) * most - 3 * 2.0**-F)
         np.testing.assert_allclose(factor, np.minimum(1, most), rtol=0.01, atol=2.0**-10)
         np.testing.assert_allclose(clipped, rows * np.minimum(1, 1 / norms), atol=0.02)
-        costs.append((cost.rounds, [*cost.sent], [each.received for each in cost.carried]))
+        costs.append(_on_links(cost))
     return costs
 
 
@@ -66,13 +70,10 @@ def steps():
     own = [dict(zip("xy", records(500 + i, seed=i), strict=True)) for i in range(3)]
     weights, costs = [], []
     for least, physical_rows in ((1 << 40, None), (1, None), (1, 800)):
-        model = model_of([4, 2], optimizer=_optimizer())
-        model.set_weights([np.full((4, 2), 0.1), np.zeros(2)])
         with patch.object(roles, "LEAST", least):
-            model.fit(*owned(own), steps=2, verbose=False, physical_rows=physical_rows)
-        weights.append(np.concatenate([part.ravel() for part in model.get_weights()]))
-        cost = model.step_cost()
-        costs.append((cost.rounds, [*cost.sent], [each.received for each in cost.carried]))
+            found, cost = trained(*owned(own), physical_rows)
+        weights.append(found)
+        costs.append(_on_links(cost))
     for other in weights[1:]:
         np.testing.assert_allclose(other, weights[0], atol=4e-6)
     assert np.abs(weights[0] - 0.1).max() > 0.01

@@ -27,7 +27,7 @@ def _optimizer(noise=0.5, momentum=0.5):
     return DPSGD(2.0, 0.5, noise, 1.0, momentum=momentum, source=InsecureSeededSource(4))
 
 
-def _trained(x, y, physical_rows=None, model=None):
+def trained(x, y, physical_rows=None, model=None):
     """The weights after two steps from the same start."""
     if model is None:
         model = model_of([4, 2], optimizer=_optimizer())
@@ -46,11 +46,11 @@ def steps_are_those_of_shared_records():
     x, y = _parts()
     rows, labels = (np.concatenate([*column.values()]) for column in (x, y))
     shared = vouch_for(private(rows), private(np.eye(2)[labels]), max_feature_norm=1.0)
-    expected, its_cost = _trained(*shared)
-    whole, cost = _trained(x, y)
-    pieces, in_pieces = _trained(x, y, physical_rows=9)
+    expected, its_cost = trained(*shared)
+    whole, cost = trained(x, y)
+    pieces, in_pieces = trained(x, y, physical_rows=9)
     with patch.object(standing, "_AT_ONCE", 50):
-        blocks, _ = _trained(x, y)
+        blocks, _ = trained(x, y)
     for found in (whole, pieces, blocks):
         np.testing.assert_allclose(found, expected, atol=ATOL)
     assert np.abs(expected - 0.1).max() > 0.01
@@ -61,12 +61,12 @@ def others_take_their_place():
     """A model goes on with others' records of the same shapes, in the graphs that were traced."""
     (x, y), (others, labels) = _parts(), _parts(seed=5)
     model = model_of([4, 2], optimizer=_optimizer(0.0, 0.0))
-    first, _ = _trained(x, y, model=model)
+    first, _ = trained(x, y, model=model)
     with counted_graphs() as traced:
-        second, _ = _trained(others, labels, model=model)
+        second, _ = trained(others, labels, model=model)
     assert traced() == 0
     fresh = model_of([4, 2], optimizer=_optimizer(0.0, 0.0))
-    np.testing.assert_allclose(second, _trained(others, labels, model=fresh)[0], atol=ATOL)
+    np.testing.assert_allclose(second, trained(others, labels, model=fresh)[0], atol=ATOL)
     assert np.abs(second - first).max() > 0.01
 
 
