@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from extensions.errors import ArgumentError
 from extensions.rules import Whole
-from fl.training.data import as_tensor, as_tensors
+from fl.training.data import as_tensor, as_tensors, is_table
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """Letters by number from 0, as LEAF has them; any other letter is 80."""
@@ -56,7 +56,7 @@ def tensors(data: Any, label: Any = "label", features: Sequence[Any] = ()) -> Te
 def _columns(data: Any, label: Any) -> Mapping[Any, Any]:
     """Returns columns by name; of pairs "records" and the label's."""
     try:
-        if hasattr(data, "to_numpy"):
+        if is_table(data):
             return {name: data[name] for name in data.columns}
         rows, batches = range(len(data)), isinstance(data, DataLoader)  # what has no end fails here
         if type(data).__module__.startswith("datasets."):

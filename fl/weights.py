@@ -57,10 +57,10 @@ class Parts:
         state = _state(model)
         return {f"{LOCAL}{k}": state[k].detach().to("cpu", copy=True) for k in self.local}
 
-    def set(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    def set(self, model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Gives the model what a client's state has of it, which is nothing before its first round.
 
-        Raises ArgumentError if that is of other names, types or shapes.
+        Returns the rest of it. Raises ArgumentError if names, types or shapes are others.
         """
         ours = {f"{LOCAL}{k}": v.detach() for k, v in _state(model).items() if k in self.local}
         kept = {name: state[name] for name in ours if name in state}
@@ -70,6 +70,7 @@ class Parts:
             raise ArgumentError("state of a client", sorted(kept)[:2], rule, code="file")
         for name, value in kept.items():
             ours[name].copy_(value)
+        return {name: value for name, value in state.items() if name not in ours}
 
 
 WHOLE = Parts()
@@ -82,8 +83,7 @@ def _chosen(
     if shared == "trainable":
         return set(names) - set(statistics)
     if shared == "fedbn":
-        modules = model.named_modules(remove_duplicate=False)
-        layers = tuple(f"{name}." for name, part in modules if isinstance(part, _BatchNorm))
+        layers = tuple(f"{name}." for name in batch_norms(model))
         return {k for k in names if not k.startswith(layers)}
     patterns = [shared] if isinstance(shared, str) else shared
     if not isinstance(patterns, Sequence) or not all(isinstance(p, str) for p in patterns):
@@ -142,6 +142,12 @@ def device_of(model: nn.Module) -> torch.device:
     """Returns where the model's values are, and so where its records have to be."""
     first: Tensor = next(iter(model.state_dict().values()))
     return first.device
+
+
+def batch_norms(model: nn.Module) -> list[str]:
+    """Returns the names of all layers of BatchNorm, every name of each."""
+    modules = model.named_modules(remove_duplicate=False)
+    return [name for name, part in modules if isinstance(part, _BatchNorm)]
 
 
 def running_statistics(model: nn.Module) -> tuple[str, ...]:

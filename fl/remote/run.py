@@ -102,7 +102,7 @@ class RemoteRun(Course):
         begins = not self.history.rounds
         if begins and self.checkpoint is not None and self.checkpoint.exists():
             self.load(self.checkpoint)
-        tests = Tests(self.model, test_set, {}, self.loss, self.metrics)
+        tests = Tests(self.model, test_set, {}, self.loss, self.metrics, self.model_of)
         perform = partial(self._round, post)
         return self._rounds(self._remaining(), perform, tests, self._save, callbacks)
 

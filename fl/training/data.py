@@ -29,8 +29,8 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
     whole: Any = records.tensors if isinstance(records, TensorDataset) else records
     try:
         if isinstance(whole, tuple):
-            whole = tuple(np.asarray(part) if _is_table(part) else part for part in whole)
-        elif isinstance(whole, Mapping) or _is_table(whole):
+            whole = tuple(np.asarray(part) if is_table(part) else part for part in whole)
+        elif isinstance(whole, Mapping) or is_table(whole):
             raise TypeError("one without a part for labels")
         if hidden and _of_items(whole):
             x, y = _usual(whole, name)
@@ -59,7 +59,7 @@ def single(values: Tensor) -> Tensor:
     return values.to(torch.float32) if values.is_floating_point() else values
 
 
-def _is_table(values: Any) -> bool:
+def is_table(values: Any) -> bool:
     """Whether it is a table or a column, as of pandas or polars."""
     return hasattr(values, "to_numpy")
 

@@ -73,7 +73,7 @@ def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> boo
 class Tests:
     """The records by which the models of a run are evaluated: a test set, and clients' own.
 
-    `model_of` returns the model of a client; None: all have the run's.
+    `model_of` returns the model of a client.
 
     Raises ArgumentError if records or labels do not fit the model; names whose.
     """
@@ -85,7 +85,7 @@ class Tests:
         own: Mapping[int, Records],
         loss: Loss,
         metrics: Mapping[str, Metric],
-        model_of: Callable[[int], nn.Module] | None = None,
+        model_of: Callable[[int], nn.Module],
     ) -> None:
         named = {} if test_set is None else {"test_set": test_set}
         named |= {f"own_tests[{client}]": records for client, records in own.items()}
@@ -99,7 +99,7 @@ class Tests:
         self._test = None if test_set is None else found.pop(0)
         self._own = dict(zip(own, found, strict=True))
         self._model = model
-        self._model_of = model_of or (lambda client: model)
+        self._model_of = model_of
         self._asked = loss, metrics
 
     def evaluated(self, report: RoundReport) -> RoundReport:

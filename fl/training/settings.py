@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from extensions.errors import ArgumentError, UpdateError
 from extensions.rules import NOT_NEGATIVE, PART, POSITIVE, Whole, check_fields
@@ -33,7 +32,7 @@ from fl.training.data import Records
 from fl.training.evaluation import Metric
 from fl.training.inputs import check_single, checked_records
 from fl.training.optimizers import ServerOptimizer
-from fl.weights import Parts, Shared, Weights, get_weights, running_statistics
+from fl.weights import Parts, Shared, Weights, batch_norms, get_weights, running_statistics
 
 _OF_SGD = ("local_epochs", "batch_size", "lr")
 
@@ -240,12 +239,10 @@ class RunSettings:
             ArgumentError: the model has statistics which the mechanism would change, or BatchNorm
                 where the mechanism trains on single records; or as `Mechanism.check_aggregator`.
         """
-        if self.mechanism.training is not None:
-            layers = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
-            if layers:
-                rule = f"one without BatchNorm with {type(self.mechanism).__name__}"
-                hint = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
-                raise ArgumentError("model", type(model).__name__, rule, hint)
+        if self.mechanism.training is not None and (layers := batch_norms(model)):
+            rule = f"one without BatchNorm with {type(self.mechanism).__name__}"
+            hint = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
+            raise ArgumentError("model", type(model).__name__, rule, hint)
         parts = self.parts(model)
         if parts.local and getattr(self.training, "whole_model", False):
             self._check_choice("shared", "all", type(self.training).__name__)

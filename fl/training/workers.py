@@ -27,7 +27,7 @@ from extensions.rules import Whole
 from fl.beside import Beside
 from fl.clients import ClientResult, ClientRound, ClientTraining, LocalSGD, seed_generators
 from fl.training.cohorts import Cohorts, Own
-from fl.weights import LOCAL, WHOLE, Parts, Weights, device_of, get_weights, set_weights
+from fl.weights import WHOLE, Parts, Weights, device_of, get_weights, set_weights
 
 LOG = getLogger(__name__)
 
@@ -173,21 +173,22 @@ class Trainer:
             if 0 < self._pace * _records(tasks) < 0.9 * (time.perf_counter() - began):
                 self._stop("they are not faster")
             return every
+        if self._workers == 1:
+            return []
         found: list[list[Trained]] = []
         spent: list[float] = []
-        while self._workers > 1 and len(found) < len(tasks) and sum(spent) < TRIAL_SECONDS:
+        while len(found) < len(tasks) and sum(spent) < TRIAL_SECONDS:
             began = time.perf_counter()
             found.append(self._task.run(*tasks[len(found)]))
             spent.append(time.perf_counter() - began)
-        if spent:
-            warm = slice(len(spent) > 1, len(spent))
-            self._pace = sum(spent[warm]) / _records(tasks[warm])
-            shares = min(self._workers, len(tasks))
-            ahead = self._pace * _records(tasks) * (self._rounds or 1)
-            if ahead * (1 - 1 / shares) > START_SECONDS:
-                self._start()
-                return [*found, *self._in_pool(tasks[len(found) :])]
-            self._stop("they would take longer to start than they save")
+        warm = slice(len(spent) > 1, len(spent))
+        self._pace = sum(spent[warm]) / _records(tasks[warm])
+        shares = min(self._workers, len(tasks))
+        ahead = self._pace * _records(tasks) * (self._rounds or 1)
+        if ahead * (1 - 1 / shares) > START_SECONDS:
+            self._start()
+            return [*found, *self._in_pool(tasks[len(found) :])]
+        self._stop("they would take longer to start than they save")
         return found
 
     def _stop(self, reason: str = "") -> None:
@@ -305,9 +306,7 @@ class _Task:
         model = copy.deepcopy(self.model)
         weights, extra = self.beside.split(weights)
         set_weights(model, weights, without=self.parts.without)
-        self.parts.set(model, round.state)
-        local = [f"{LOCAL}{name}" for name in self.parts.local]
-        state = {k: v for k, v in round.state.items() if k not in local}
+        state = self.parts.set(model, round.state)
         device = device_of(model)
         try:
             seed_generators(device, round.seed)

@@ -63,6 +63,11 @@ def adapted() -> nn.Module:
     return model
 
 
+def plain() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+
+
 def clients(sizes=SIZES):
     draws = torch.Generator().manual_seed(3)
     found = []
@@ -159,11 +164,8 @@ def test_of_adapters_only_they_travel_and_the_base_is_as_it_was(shared):
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_bytes_are_those_of_a_model_without_what_is_kept(aggregator):
-    def without():
-        return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
-
     sent = []
-    for model, shared in ((batched, "all"), (batched, "fedbn"), (without, "all")):
+    for model, shared in ((batched, "all"), (batched, "fedbn"), (plain, "all")):
         run = run_of(model, aggregator, shared=shared)
         (report,) = run.fit(1, progress=False)
         sent.append((report.bytes_up, report.bytes_down, report.bytes_total))
@@ -196,13 +198,9 @@ def test_what_is_kept_is_neither_noised_nor_cut_nor_counted(mechanism):
 
 
 def test_a_part_that_record_dp_trains_stays_at_its_client():
-    def net():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
-
     mechanism = fl.RecordDP(noise_multiplier=1.0, max_grad_norm=1.0, steps=2, sample_rate=0.5, lr=1)
     run = fl.FederatedAveraging(
-        model=net(),
+        model=plain(),
         clients=clients(),
         aggregator=fl.PlainAggregator(),
         client_fraction=1.0,
@@ -210,7 +208,7 @@ def test_a_part_that_record_dp_trains_stays_at_its_client():
         shared=("0.*",),
     )
     run.fit(1, progress=False)
-    assert changed(net(), run.model) == {"0.weight", "0.bias"}
+    assert changed(plain(), run.model) == {"0.weight", "0.bias"}
     assert {*run.states[0]} == {"local.2.weight", "local.2.bias"}
 
 
