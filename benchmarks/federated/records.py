@@ -1,5 +1,6 @@
 """MNIST as the papers on federated learning take it: images (records, 1, 28, 28) in [0, 1]."""
 
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -11,8 +12,9 @@ Pair = tuple[Tensor, Tensor]
 """Images and labels."""
 
 
+@lru_cache(maxsize=1)
 def mnist(data_dir: Path | None, train_records: int | None = None) -> tuple[Pair, Pair]:
-    """Returns the training records and the test records.
+    """Returns the training records and the test records, which one process reads once.
 
     Args:
         data_dir: folder of the four files; None: of `extensions.data.datasets.find_folder`.

@@ -1,12 +1,12 @@
 """``python -m benchmarks fl-robust``: what a model learns that a fifth of the clients attacks."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from benchmarks.tables import Table
 from extensions.options import Option
 from extensions.rules import Whole
 from fl.clients import LocalSGD
+from fl.weights import get_weights, set_weights
 
 CLIENTS, ATTACKERS, SHARE, RECORDS = 20, 4, 0.2, 4000
 SGD: dict[str, Any] = {"epochs": 2, "batch_size": 10, "lr": 0.1, "loss": cross_entropy}
@@ -51,16 +52,13 @@ class Client(LocalSGD):
     def __call__(self, model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:
         """Trains the model in place."""
         attacks = round.client < ATTACKERS
-        starts = [parameter.detach().clone() for parameter in model.parameters()]
+        start = get_weights(model)
         super().__call__(model, poisoned(records, self.attack) if attacks else records, round)
-        with torch.no_grad():
-            moves = [p - start for p, start in zip(model.parameters(), starts, strict=True)]
-            factor = float(ATTACKS[self.attack]) if attacks else 1.0
-            if self.aggregation == ALL or (self.aggregation == HONEST and not attacks):
-                norm = math.hypot(*(float(move.norm()) for move in moves))
-                factor *= min(1.0, CLIP / (abs(factor) * norm))
-            for p, start, move in zip(model.parameters(), starts, moves, strict=True):
-                p.copy_(start + factor * move)
+        move = get_weights(model) - start
+        factor = float(ATTACKS[self.attack]) if attacks else 1.0
+        if self.aggregation == ALL or (self.aggregation == HONEST and not attacks):
+            factor *= min(1.0, CLIP / (abs(factor) * float(np.linalg.norm(move))))
+        set_weights(model, start + factor * move)
 
 
 def poisoned(records: TensorDataset, attack: str) -> TensorDataset:

@@ -88,7 +88,7 @@ def perform(
     Raises:
         ArgumentError: no MNIST in `data_dir`, or more clients than records.
     """
-    (_, labels), _ = _records(data_dir)
+    (_, labels), _ = mnist(data_dir)
     distinct = list(dict.fromkeys(settings))
     for one in distinct:
         Whole(1, len(labels)).check("clients", one.clients)
@@ -97,15 +97,12 @@ def perform(
     return {one: results[i * seeds : (i + 1) * seeds] for i, one in enumerate(distinct)}
 
 
-_records = functools.lru_cache(maxsize=1)(mnist)
-
-
 def _run(setting: Setting, size: Size, data_dir: Path | None, seed: int) -> Run:
     """Returns one run; seed is that of partition, model, selection and batches.
 
     A round in which no client has a finite update leaves the model as it is.
     """
-    train, test = _records(data_dir)
+    train, test = mnist(data_dir)
     torch.manual_seed(seed)
     mechanism = setting.mechanism()
     run = fl.FederatedAveraging(

@@ -1,6 +1,5 @@
 """Accuracy and latency of federated learning: the commands at small size, and what they rest on."""
 
-import gzip
 import itertools
 import json
 from dataclasses import replace
@@ -9,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.datasets import load_digits
 
 import fl
 from benchmarks import tables
@@ -29,12 +27,11 @@ from benchmarks.federated.accuracy.table import LOGGED, TARGETS
 from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.schemes import SCHEMES, Scheme, machines_of
-from extensions.data.datasets.mnist import MNIST_FILES
 from fl.protocols import SERVER, Round
 from fl.round.latency import star_seconds
 from fl.simulation import InProcessTransport, Link, Network
 from tests.benchmarks.formulas import Formulas
-from tests.extensions.data.test_data_files import idx
+from tests.helpers.mnist_files import write_digits
 from tests.helpers.refused import refused
 
 FALSE_ALARM = 1e-8
@@ -59,13 +56,7 @@ def digits(tmp_path) -> Path:
     """The digits, enlarged, as files of MNIST."""
     folder = tmp_path / "mnist"
     folder.mkdir()
-    x, y = load_digits(return_X_y=True)
-    large = np.kron(x.reshape(-1, 8, 8), np.ones((3, 3)))
-    pixels = np.pad(large * (255 / 16), ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
-    parts = (slice(0, 1500), slice(1500, None))
-    for (images, labels), own in zip(MNIST_FILES.values(), parts, strict=True):
-        (folder / images).write_bytes(gzip.compress(idx(pixels[own])))
-        (folder / labels).write_bytes(gzip.compress(idx(y[own].astype(np.uint8))))
+    write_digits(folder)
     return folder
 
 

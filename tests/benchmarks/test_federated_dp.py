@@ -2,14 +2,12 @@
 
 import json
 import math
-import struct
 
 import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld
 from scipy.stats import norm
-from sklearn.datasets import load_digits
 from torch import nn
 
 import fl
@@ -22,12 +20,12 @@ from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.privacy.signds import Sign
 from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
 from fl.protocols import Round, aggregate
+from tests.helpers.mnist_files import write_digits
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, variance_p_value
 
 # The papers' runs have an epsilon of 100.
 pytestmark = pytest.mark.filterwarnings("ignore::extensions.errors.PrivacyWarning")
-TRAIN = 1500
 
 
 def linear() -> nn.Module:
@@ -42,16 +40,9 @@ def pooled() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """The embedded digits as MNIST's files have them: each pixel thrice, two of margin."""
+    """The digits, enlarged, as files of MNIST."""
     folder = tmp_path_factory.mktemp("mnist")
-    pixels, labels = load_digits(return_X_y=True)
-    images = np.kron(pixels.reshape(-1, 8, 8) * 255 / 16, np.ones((3, 3)))
-    images = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
-    for name, part in (("train", slice(0, TRAIN)), ("t10k", slice(TRAIN, None))):
-        for kind, array in (("images-idx3", images[part]), ("labels-idx1", labels[part])):
-            header = struct.pack(f">{1 + array.ndim}i", 0x800 + array.ndim, *array.shape)
-            content = header + array.astype(np.uint8).tobytes()
-            (folder / f"{name}-{kind}-ubyte").write_bytes(content)
+    write_digits(folder)
     return folder
 
 

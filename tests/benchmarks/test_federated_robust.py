@@ -1,12 +1,10 @@
 """The benchmark of attacks: what its attackers send, and the table that it records."""
 
-import gzip
 import json
 
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -15,9 +13,8 @@ from benchmarks import tables
 from benchmarks.__main__ import Benchmarks
 from benchmarks.federated import robust
 from benchmarks.federated.robust import ALL, ATTACKS, BACKDOOR, CLIP, HONEST, SCALED, SGD, Client
-from extensions.data.datasets.mnist import MNIST_FILES
 from fl.clients import LocalSGD
-from tests.extensions.data.test_data_files import idx
+from tests.helpers.mnist_files import write_digits
 
 X = torch.rand((40, 1, 28, 28), generator=torch.Generator().manual_seed(0))
 RECORDS = TensorDataset(X, torch.arange(40) % 10)
@@ -67,14 +64,7 @@ def test_records_of_attackers_have_other_labels_or_a_trigger():
 
 
 def test_the_command_records_accuracy_and_triggers_of_all_seeds(tmp_path, monkeypatch):
-    x, y = load_digits(return_X_y=True)
-    large = np.kron(x.reshape(-1, 8, 8), np.ones((3, 3))) * (255 / 16)
-    pixels = np.pad(large, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
-    for (images, labels), own in zip(
-        MNIST_FILES.values(), (slice(0, 1500), slice(1500, None)), strict=True
-    ):
-        (tmp_path / images).write_bytes(gzip.compress(idx(pixels[own])))
-        (tmp_path / labels).write_bytes(gzip.compress(idx(y[own].astype(np.uint8))))
+    write_digits(tmp_path)
     monkeypatch.setattr(tables, "RESULTS", tmp_path / "results")
     few = {name: robust.AGGREGATIONS[name] for name in ("mean", "multi-Krum")}
     monkeypatch.setattr(robust, "AGGREGATIONS", few)

@@ -1,7 +1,6 @@
 """Files of records that are damaged, incomplete or do not belong together are refused by name."""
 
 import gzip
-import struct
 from itertools import product
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from extensions.data.datasets.mnist import MNIST_FILES
 from extensions.data.datasets.records import standard_rows
 from extensions.data.origin import Origin, own_records
 from tests.extensions.runs.test_config_data import small_split
+from tests.helpers.mnist_files import idx
 from tests.helpers.refused import refused
 
 
@@ -102,11 +102,6 @@ def test_a_label_that_numbers_no_class_is_refused_unless_there_are_so_many(part,
         own_records(bad, Origin(), 9)
     if label == LABELS:
         assert own_records(bad, Origin(), 5000).classes == 5000
-
-
-def idx(array: np.ndarray, magic: int | None = None) -> bytes:
-    magic = 0x0800 + array.ndim if magic is None else magic
-    return struct.pack(f">{1 + array.ndim}I", magic, *array.shape) + array.tobytes()
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from extensions.data.datasets.download import Published, fetch
 from extensions.data.datasets.folders import VARIABLE
 from extensions.data.datasets.mnist import MNIST_FILES
 from extensions.errors import MissingExtraError
-from tests.extensions.data.test_data_files import idx
 from tests.extensions.runs.test_config_data import small_split
+from tests.helpers.mnist_files import idx
 from tests.helpers.public_data import public_data
 from tests.helpers.refused import refused
 
