@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from extensions.transport.handshake_messages import (
     transcript,
 )
 from extensions.transport.identity import Identity, fingerprint_of
+from extensions.transport.reconnecting import Dial
 from extensions.transport.wire import RejectedError, Wire
 
 __all__ = [
@@ -122,6 +124,7 @@ def connect_to(
     *,
     seconds: float,
     anew: bool = False,
+    over: threading.Event | None = None,
 ) -> Admitted:
     """Returns a connection to a member; while nobody answers there, it is tried again.
 
@@ -133,6 +136,7 @@ def connect_to(
         seconds: in which somebody must answer.
         anew: whether the member has listened there before, as long as it takes part: if its host
             refuses a connection now, it has ended, and is not tried again.
+        over: set once nobody wants the connection any more, which is not tried again then.
 
     Cost:
         Five one-way latencies, with TCP's.
@@ -140,10 +144,10 @@ def connect_to(
     Raises:
         RejectedError: either end refused the other.
         TimeoutError: nobody answered, or broke off; it says what was met last.
-        ConnectionRefusedError: nobody listens there any more.
+        ConnectionRefusedError: nobody listens there any more; ConnectionAbortedError: it is over.
     """
-    deadline = time.monotonic() + seconds
-    while True:
+    deadline, over = time.monotonic() + seconds, over or threading.Event()
+    while not over.is_set():
         try:
             address = check_address("address", member.address)
             left = max(1e-3, min(ATTEMPT, deadline - time.monotonic()))
@@ -159,15 +163,14 @@ def connect_to(
             if time.monotonic() + _PAUSE >= deadline:
                 text = f"{member.name} does not answer at {member.address} after {seconds:g} s"
                 raise TimeoutError(f"{text}: {error}") from error
-            time.sleep(_PAUSE)
+            over.wait(_PAUSE)
+    raise ConnectionAbortedError(f"{member.name} is not called any more")
 
 
-def again(
-    local: Local, member: Member, purpose: str, run: bytes = NO_RUN
-) -> Callable[[float], ssl.SSLSocket]:
-    """Returns how a member is called again whose connection broke, within so many seconds."""
-    return lambda seconds: (
-        connect_to(local, member, purpose, run, seconds=seconds, anew=True).connection
+def again(local: Local, member: Member, purpose: str, run: bytes = NO_RUN) -> Dial:
+    """Returns how a member is called again whose connection broke."""
+    return lambda seconds, over: (
+        connect_to(local, member, purpose, run, seconds=seconds, anew=True, over=over).connection
     )
 
 

@@ -10,13 +10,14 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, Self
 
 from extensions.errors import PeaError
 from extensions.transport.kernel import cut
+from extensions.transport.reconnecting import Dial
 
 _LENGTH = struct.Struct(">I")
 LARGEST = 1 << 22
@@ -103,8 +104,8 @@ class RemoteKeyValueStore:
 
     Args:
         connection: to its keeper.
-        again: returns another one, called with the seconds that are left; None: there is none. What
-            is asked may be asked twice then, which changes nothing.
+        again: returns another one; None: there is none. What is asked may be asked twice then,
+            which changes nothing.
         seconds: within which a connection that broke is there again.
 
     Cost:
@@ -115,15 +116,12 @@ class RemoteKeyValueStore:
     """
 
     def __init__(
-        self,
-        connection: ssl.SSLSocket,
-        again: Callable[[float], ssl.SSLSocket] | None = None,
-        seconds: float = 0.0,
+        self, connection: ssl.SSLSocket, again: Dial | None = None, seconds: float = 0.0
     ) -> None:
         connection.settimeout(_SECONDS)
         self._connection = connection
         self._again, self._seconds = again, seconds
-        self._lock = threading.Lock()
+        self._lock, self._over = threading.Lock(), threading.Event()
         self.watches = count()
 
     def set(self, key: str, value: str) -> None:
@@ -147,8 +145,8 @@ class RemoteKeyValueStore:
         return self
 
     def close(self) -> None:
-        """The connection to its keeper is closed."""
-        self._again = None
+        """The connection to its keeper is closed, and no other one is tried for."""
+        self._over.set()
         self._connection.close()
 
     def _ask(self, name: str, *arguments: Any) -> Any:
@@ -167,9 +165,9 @@ class RemoteKeyValueStore:
     def _dial(self, left: float, reason: Exception) -> None:
         """There is another connection in place of one that broke."""
         try:
-            if self._again is None or left <= 0.0:
+            if self._again is None or left <= 0.0 or self._over.is_set():
                 raise reason
-            self._connection = self._again(left)
+            self._connection = self._again(left, self._over)
             self._connection.settimeout(_SECONDS)
         except (OSError, ValueError, PeaError) as error:
             raise StoreLostError(f"the host that keeps the store is lost: {error}") from error

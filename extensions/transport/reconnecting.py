@@ -24,15 +24,15 @@ RETURN = 30.0
 SILENCE = 10.0
 """Seconds after which a connection is broken off whose other host answers nothing at all."""
 _LOOK = 1.0
-Dial = Callable[[float], ssl.SSLSocket]
+Dial = Callable[[float, threading.Event], ssl.SSLSocket]
+"""Takes the seconds that are left, and what is set once nobody wants the connection any more."""
 
 
 class Reconnector:
     """Watches connections, and has others in place of those that broke.
 
     Args:
-        dials: how this host dials those that it dials, by rank; called with the seconds that are
-            left.
+        dials: how this host dials those that it dials, by rank.
         seconds: within which a connection is there again, from when the other end was last heard.
         silence: seconds without an answer of the other host after which a connection is broken off.
 
@@ -50,7 +50,7 @@ class Reconnector:
         check_seconds("seconds", seconds)
         self._dials, self._seconds, self._silence = dials, seconds, silence
         self._late = f"and was not back within {seconds:g} s."
-        self._lock, self._stir = threading.Lock(), threading.Event()
+        self._lock, self._stir, self._over = threading.Lock(), threading.Event(), threading.Event()
         self._ranks: set[int] = set()
         self._watched: dict[int, ssl.SSLSocket] = {}
         self._since: dict[int, float] = {}
@@ -62,7 +62,6 @@ class Reconnector:
         self._woken, self._wakes = socket.socketpair()
         for one in (self._woken, self._wakes):
             one.setblocking(False)
-        self._is_over = False
         threading.Thread(target=self._look, daemon=True).start()
 
     def fileno(self) -> int:
@@ -94,7 +93,7 @@ class Reconnector:
             if rank in self.arrived:
                 return ""
             away = time.monotonic() - self._since[rank]
-            if self._is_over:
+            if self._over.is_set():
                 return self._why[rank]
             if rank not in self._never and (away < self._seconds or rank != self._first_away()):
                 return ""
@@ -153,9 +152,9 @@ class Reconnector:
                 self._quiet()
 
     def stop(self) -> None:
-        """Nobody comes back any more."""
+        """Nobody comes back any more, or is dialled again."""
         with self._lock:
-            self._is_over = True
+            self._over.set()
             for connection in self.arrived.values():
                 connection.close()
             self.arrived.clear()
@@ -174,7 +173,7 @@ class Reconnector:
 
     def _settle(self, rank: int, connection: ssl.SSLSocket) -> None:
         with self._lock:
-            if self._is_over:
+            if self._over.is_set():
                 connection.close()
                 return
             if rank in self.arrived:
@@ -187,7 +186,7 @@ class Reconnector:
             self._stir.wait(_LOOK)
             self._stir.clear()
             with self._lock:
-                if self._is_over:
+                if self._over.is_set():
                     return
                 for rank, connection in self._watched.items():
                     self._examine(rank, connection)
@@ -232,7 +231,7 @@ class Reconnector:
         try:
             since = self._since.get(rank, time.monotonic())
             left = since + self._seconds - time.monotonic()
-            connection = self._dials[rank](max(0.0, left))
+            connection = self._dials[rank](max(0.0, left), self._over)
         except (PeaError, OSError) as error:
             gone = isinstance(error, ConnectionRefusedError | RejectedError)
             with self._lock:

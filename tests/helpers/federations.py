@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,12 @@ class Cabled:
         self.cable.is_out = True
         self.cable.reset()
 
-    def dial(self, rank: int, seconds: float, run: bytes = RUN) -> Any:
+    def dial(
+        self, rank: int, seconds: float, over: threading.Event | None = None, run: bytes = RUN
+    ) -> Any:
         """Returns a connection to party 0, through the cable."""
-        member = self.locals[0].member
-        return connect_to(self.locals[rank], member, "run", run, seconds=seconds).connection
+        end, member = self.locals[rank], self.locals[0].member
+        return connect_to(end, member, "run", run, seconds=seconds, over=over).connection
 
 
 @contextmanager
@@ -116,7 +119,7 @@ def cabled(folder: Path, seconds: float = PATIENCE, silence: float = SILENCE) ->
         ]
         found = Cabled(cable, locals_, doors)
         doors[0].begin(RUN)
-        dialling = Reconnector({0: lambda left: found.dial(1, left)}, seconds, silence)
+        dialling = Reconnector({0: partial(found.dial, 1)}, seconds, silence)
         answering = Reconnector({}, seconds, silence)
         dialled = found.dial(1, PATIENCE)
         taken = doors[0].take(locals_[1].member, "run", PATIENCE)

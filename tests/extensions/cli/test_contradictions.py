@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +23,10 @@ ROWS = [
     if line
 ]
 reached: list[str] = []
-earlier: set[int] = set()
-"""Threads that other tests left: parties call again for some time whom they lost."""
 
 
 def hear(event: str, arguments: object) -> None:
-    if event in SHARING and threading.get_ident() not in earlier:
+    if event in SHARING:
         reached.append(f"{event} {arguments}")
 
 
@@ -44,8 +41,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         make_files(Path("given"))
         train_model(Path("given"))
         share_model(Path("given"))
-        there = {thread.ident or 0 for thread in threading.enumerate()}
-        earlier.update(there - {threading.get_ident()})
         sys.addaudithook(hear)
         yield folder
     os.chdir(before)

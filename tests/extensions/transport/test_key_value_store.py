@@ -3,6 +3,7 @@
 import json
 import socket
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from extensions.transport.key_value_store import (
     RemoteKeyValueStore,
     StoreLostError,
 )
-from tests.helpers.federations import cabled
+from tests.helpers.federations import at_once, cabled
 from tests.helpers.patience import MANY, PATIENCE, wait_until
 
 GOOD = json.dumps(["set", ["name", "text"]]).encode()
@@ -31,7 +32,7 @@ def board(tmp_path):
 
 def test_texts_are_read_on_over_another_connection(board):
     kept, link = board
-    far = RemoteKeyValueStore(link.dial(1, PATIENCE), lambda left: link.dial(1, left), PATIENCE)
+    far = RemoteKeyValueStore(link.dial(1, PATIENCE), partial(link.dial, 1), PATIENCE)
     for number in range(5):
         far.set("count", str(number))
         link.cable.reset()
@@ -44,6 +45,25 @@ def test_texts_are_read_on_over_another_connection(board):
     with pytest.raises(StoreLostError):
         far.get("count")
     far.close()
+
+
+def test_a_board_that_is_closed_is_not_called_any_more(board):
+    _, link = board
+    called = []
+
+    def again(left, over):
+        called.append(left)
+        return link.dial(1, left, over)
+
+    far = RemoteKeyValueStore(link.dial(1, PATIENCE), again, 10 * PATIENCE)
+    link.cable.is_out = True
+    link.cable.reset()
+
+    def close():
+        wait_until(lambda: called, "a call")
+        far.close()
+
+    assert isinstance(at_once(lambda: far.get("name"), close)[0], StoreLostError)
 
 
 @pytest.mark.parametrize("number", [2000, MANY])

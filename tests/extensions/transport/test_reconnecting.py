@@ -9,8 +9,9 @@ import pytest
 
 from extensions.errors import PartyLostError
 from extensions.runs.processes.credentials import federation_of
-from extensions.transport import Local, RejectedError, connect_to
+from extensions.transport import Local, RejectedError
 from extensions.transport.endpoint import HEADER, KEPT
+from extensions.transport.handshake import again
 from extensions.transport.reconnecting import Reconnector
 from tests.helpers.cable import cuts_of
 from tests.helpers.federations import at_once, cabled, identities, listeners
@@ -138,6 +139,16 @@ def test_nobody_is_waited_for_once_the_run_ends(tmp_path):
             hear(link.meshes[0])
 
 
+def test_nobody_is_dialled_any_more_once_the_run_ends(tmp_path):
+    """Though somebody listens there, who breaks off each time."""
+    with cabled(tmp_path, seconds=10 * PATIENCE) as link:
+        link.cable.is_out = True
+        link.cable.reset()
+        wait_until(lambda: link.returning[1]._dialling)
+        link.meshes[1].stop_reconnecting()
+        wait_until(lambda: not link.returning[1]._dialling, "the end of the thread that dials")
+
+
 @pytest.mark.parametrize(
     "alter",
     [
@@ -166,7 +177,7 @@ def test_nobody_else_takes_the_place_of_a_connection(tmp_path):
         assert hear(link.meshes[0]) == b"once"
         before = link.meshes[0].descriptors
         with pytest.raises(RejectedError, match="expected the run"):
-            link.dial(1, PATIENCE, bytes(32))
+            link.dial(1, PATIENCE, run=bytes(32))
         with link.dial(2, PATIENCE) as other:  # a member, but not of this pair
             other.settimeout(120.0)
             assert not other.recv(1), "it is let go at once"
@@ -302,10 +313,7 @@ def test_a_party_whose_port_refuses_a_connection_is_not_waited_for(tmp_path):
         place = "{}:{}".format(*door.getsockname())
         federation = federation_of(own, [door, other])
         local, member = Local(own[1], federation), federation.members[0]
-        returning = Reconnector(
-            {0: lambda left: connect_to(local, member, "run", seconds=left, anew=True).connection},
-            PATIENCE,
-        )
+        returning = Reconnector({0: again(local, member, "run")}, PATIENCE)
         returning.lose(0, "closed its connection: without a word")
         for _ in range(2):
             door.accept()[0].close()
