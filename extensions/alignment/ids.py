@@ -99,9 +99,10 @@ def ids_of(columns: Sequence[Sequence[str]], formats: Sequence[IdFormat]) -> Ids
         texts = [
             _normalised(each, form, row + 1) for each, form in zip(cells, formats, strict=True)
         ]
-        lengths.add(len(_JOINT.join(texts)))
+        joined = _JOINT.join(texts)
+        lengths.add(len(joined))
         numeric += "".join(texts).isdecimal()
-        digests[row] = hashlib.sha512(_JOINT.join(texts).encode()).digest()[:POINT]
+        digests[row] = hashlib.sha512(joined.encode()).digest()[:POINT]
     order = np.argsort(digests, kind="stable")
     again = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
     if again.size:

@@ -32,9 +32,10 @@ from extensions.errors import ArgumentError
 from extensions.machine import cores
 from extensions.options import Options, Writes
 from extensions.options.leaves import shows
+from extensions.printing import say
 from extensions.privacy.accounting import Ledger
 from extensions.rules import Each, Whole, check_fields, one_of
-from extensions.runs.budget import Entry, read, update
+from extensions.runs.budget import Account, Entry, update
 from extensions.runs.budget.run_ledgers import ledgers_of
 from extensions.runs.options import Meeting
 from extensions.runs.processes.meeting import meeting_place
@@ -146,9 +147,9 @@ def align(
             enter, write
         )
     share = len(found.rows) / max(1, min(found.sizes))
-    _say(f"common to all: {len(found.rows):,} persons, {share:.0%} of the shortest list")
-    _say(f"{own.out}: your rows of these, in one order, without the id")
-    _say(f"{Alignment.beside(own.out)}: which order that is, and whose\n{_KNOWN}")
+    say(f"common to all: {len(found.rows):,} persons, {share:.0%} of the shortest list")
+    say(f"{own.out}: your rows of these, in one order, without the id")
+    say(f"{Alignment.beside(own.out)}: which order that is, and whose\n{_KNOWN}")
 
 
 def _entering(
@@ -157,13 +158,17 @@ def _entering(
     """Returns what enters an alignment in the ledger of the records, which may have one more."""
     (ledger,) = ledgers_of([own.records], 1, own.budget)
     if ledger is not None:
-        most = own.most_alignments or read(ledger).most_alignments
-        update(ledger, lambda before: replace(before, most_alignments=most)).check_alignments()
+
+        def limited(before: Account) -> Account:
+            most = own.most_alignments or before.most_alignments
+            return replace(before, most_alignments=most)
+
+        update(ledger, limited).check_alignments()
 
     def enter(session: str, sizes: tuple[int, ...], count: int | None) -> None:
         lists = ", ".join(f"{name} {size:,}" for name, size in zip(names, sizes, strict=True))
         if count is None:
-            _say(f"lists: {lists}")
+            say(f"lists: {lists}")
         if ledger is None:
             return
         entry = Entry(
@@ -178,7 +183,3 @@ def _entering(
         update(ledger, lambda before: before.with_entry(entry, ledger))
 
     return enter
-
-
-def _say(line: str) -> None:
-    console.out.print(line, highlight=False, soft_wrap=True)

@@ -23,7 +23,7 @@ from extensions.alignment.ids import DTYPE
 from extensions.errors import PartyLostError
 from extensions.runs.processes.credentials import federation_of
 from extensions.runs.processes.meeting import meeting_place
-from extensions.transport import Local
+from extensions.transport import Local, Mesh
 from tests.helpers.federations import at_once, identities, listeners
 from tests.helpers.patience import PATIENCE
 
@@ -119,27 +119,40 @@ def posted(
                 by.change.notify_all()
             raise
 
-    return at_once(*(lambda rank=rank: owner(rank) for rank in range(len(lists))))  # type: ignore[misc]
+    return at_once(*(partial(owner, rank) for rank in range(len(lists))))
 
 
 def over_tls(
     folder: Path, lists: Sequence[Ids], terms: OwnerTerms = ANY_NUMBER, processes: int = 1
 ) -> list[Any]:
     """Returns what each owner found, or the error that it raised, over connections of TLS."""
-    names, places = [f"owner-{rank}" for rank in range(len(lists))], listeners(len(lists))
-    own = identities(folder, *names)
+    names = [f"owner-{rank}" for rank in range(len(lists))]
+
+    def owner(rank: int, mesh: Mesh, stack: ExitStack) -> Any:
+        owners = stack.enter_context(Owners(mesh, names, nothing))
+        workers = stack.enter_context(Workers(processes))
+        store = ListStore(folder / f"kept-{rank}", lists[rank].digest)
+        return AlignmentRing(lists[rank], terms, owners, store, workers).run(nothing, nothing)
+
+    return connected(folder, names, owner)
+
+
+def connected(
+    folder: Path, names: Sequence[str], owner: Callable[[int, Mesh, ExitStack], Any]
+) -> list[Any]:
+    """Returns what each owner returned or raised, called with its rank and connections of TLS.
+
+    What it puts on the stack ends before these do.
+    """
+    own, places = identities(folder, *names), listeners(len(names))
     federation = federation_of(own, places)
     for place in places:
         place.close()
 
-    def owner(rank: int) -> Any:
+    def begin(rank: int) -> Any:
         with ExitStack() as stack:
-            local = Local(own[rank], federation)
-            place = stack.enter_context(meeting_place(local, PATIENCE, purpose="align"))
-            mesh = stack.enter_context(place.connected())
-            owners = stack.enter_context(Owners(mesh, names, nothing))
-            workers = stack.enter_context(Workers(processes))
-            store = ListStore(folder / f"kept-{rank}", lists[rank].digest)
-            return AlignmentRing(lists[rank], terms, owners, store, workers).run(nothing, nothing)
+            place = meeting_place(Local(own[rank], federation), PATIENCE, PATIENCE, "align")
+            mesh = stack.enter_context(stack.enter_context(place).connected())
+            return owner(rank, mesh, stack)
 
-    return at_once(*(lambda rank=rank: owner(rank) for rank in range(len(lists))))  # type: ignore[misc]
+    return at_once(*(partial(begin, rank) for rank in range(len(names))))

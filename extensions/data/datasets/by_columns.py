@@ -3,9 +3,9 @@
 What an owner's rows become depends on its own columns of one person alone.
 """
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise, starmap
 from pathlib import Path
 
 from extensions.checks import LABELS, check_label
@@ -67,20 +67,19 @@ def load_columns(
     parts = []
     for path in paths:
         found: Split | Encoded
+        own = schemas.get(path, schema)
         with naming(path):
             if path not in tables:
                 found, recipe = read_party_file(path, KINDS, labelled=False), {}
                 said = read_classes(path)
-            elif schema is not None:
-                own = schemas.get(path, schema)
+            elif own is not None:
                 found, recipe, said = _by_schema(own, tables[path]), own.facts(), None
             else:
                 found, recipe, known = _plain(path, tables[path], columns, known)
                 said = None if known is None else len(known)
             part = in_order(seed, found)
         recipe = {**part.recipe, **recipe, **_order_of(path, part)}
-        part = replace(part, recipe=recipe, schema=schemas.get(path, schema), classes=said or 0)
-        parts.append(part)
+        parts.append(replace(part, recipe=recipe, schema=own, classes=said or 0))
     return _checked(parts, classes)
 
 
@@ -93,40 +92,42 @@ def cut_columns(load: Callable[..., Split], schema: Schema | None, parties: int)
     Returns:
         The parts, of which the first has the labels.
     """
-    whole = load(schema=schema)
-    width = whole.train_x.shape[1] if schema is None else len(schema.columns)
-    Whole(1, width, f"at most {width}, the number of columns").check("parties", parties)
-    ends = [width * i // parties for i in range(parties + 1)]
-    parts = []
-    for block in itertools.starmap(slice, itertools.pairwise(ends)):
-        if schema is not None:
-            parts.append(load(schema=replace(schema, columns=schema.columns[block])))
-            continue
-        facts = {k: v for k, v in whole.recipe.items() if not k.startswith("column ")}
-        facts |= facts_of(columns_in(whole.recipe)[block], ())
-        x = {name: getattr(whole, name)[:, block] for name in ("train_x", "test_x")}
-        parts.append(replace(whole, recipe=facts, **x))
+    if schema is not None:
+        blocks = _blocks(len(schema.columns), parties)
+        parts = [load(schema=replace(schema, columns=schema.columns[block])) for block in blocks]
+    else:
+        whole = load(schema=None)
+        parts = [_part(whole, block) for block in _blocks(whole.train_x.shape[1], parties)]
     return [parts[0], *map(_unlabelled, parts[1:])]
 
 
+def _blocks(width: int, parties: int) -> Iterator[slice]:
+    Whole(1, width, f"at most {width}, the number of columns").check("parties", parties)
+    return starmap(slice, pairwise(width * i // parties for i in range(parties + 1)))
+
+
+def _part(whole: Split, block: slice) -> Split:
+    facts = {k: v for k, v in whole.recipe.items() if not k.startswith("column ")}
+    facts |= facts_of(columns_in(whole.recipe)[block], ())
+    x = {name: getattr(whole, name)[:, block] for name in ("train_x", "test_x")}
+    return replace(whole, recipe=facts, **x)
+
+
 def _unlabelled(part: Split) -> Split:
-    train, test = len(part.train_x), len(part.test_x)
-    return replace(part, train_y=no_labels(train), test_y=no_labels(test))
+    return replace(part, train_y=no_labels(len(part.train_x)), test_y=no_labels(len(part.test_x)))
 
 
 def _of_each(schema: Schema, tables: Mapping[Path, Mapping[str, Cells]]) -> dict[Path, Schema]:
     """Returns what a schema of all columns says of each file's."""
-    for column in (*schema.columns, schema.target):
-        name = getattr(column, "name", schema.target.column)
+    for name in (*(column.name for column in schema.columns), schema.target.column):
         having = [path.name for path, table in tables.items() if name in table]
         if len(having) != 1:
             given = f"column {name}, in {', '.join(having) or 'no file'}"
             raise ArgumentError("records", given, "in one file", code="data")
-    own = {
-        path: tuple(column for column in schema.columns if column.name in table)
+    return {
+        path: replace(schema, columns=tuple(one for one in schema.columns if one.name in table))
         for path, table in tables.items()
     }
-    return {path: replace(schema, columns=columns) for path, columns in own.items()}
 
 
 def _by_schema(schema: Schema, table: Mapping[str, Cells]) -> Encoded:

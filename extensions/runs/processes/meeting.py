@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.transport import Listener, Local, Mesh, connect_to
@@ -36,7 +37,7 @@ class Place:
     back: float
     purpose: str = DATA
 
-    @property
+    @cached_property
     def run(self) -> bytes:
         """What party 0 drew for this run, so that connections of no other run are taken."""
         return bytes.fromhex(self.board.get(_RUN).decode())

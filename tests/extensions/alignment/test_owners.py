@@ -1,46 +1,33 @@
 """What owners tell each other, and who is named when one is lost."""
 
 import threading
-from contextlib import ExitStack
 
 import pytest
 
 from extensions.alignment import AlignmentRing, ListStore, Owners, Workers
 from extensions.alignment.owners import _BEAT
 from extensions.errors import PartyLostError
-from extensions.runs.processes.credentials import federation_of
-from extensions.runs.processes.meeting import meeting_place
-from extensions.transport import Local
 from extensions.transport.reliable_channel import ReliableChannel
-from tests.helpers.aligning import ANY_NUMBER, lists_of, nothing
+from tests.helpers.aligning import ANY_NUMBER, connected, lists_of, nothing
 from tests.helpers.cable import cuts_of
-from tests.helpers.federations import at_once, cabled, identities, listeners
+from tests.helpers.federations import at_once, cabled
 from tests.helpers.patience import PATIENCE, wait_until
 
 NAMES = ("bank", "telco", "insurer")
 
 
-def together(folder, *tasks, back=PATIENCE, silence=PATIENCE):
+def together(folder, *tasks, silence=PATIENCE):
     """What each task returns or raises, called with its owner's `Owners`, over TLS."""
-    names, places = NAMES[: len(tasks)], listeners(len(tasks))
-    own = identities(folder, *names)
-    federation = federation_of(own, places)
-    for place in places:
-        place.close()
+    names, over = NAMES[: len(tasks)], threading.Event()
 
-    over = threading.Event()
+    def owner(rank, mesh, stack):
+        if tasks[rank] is None:  # one that says nothing
+            stack.callback(ReliableChannel(mesh, 1 << 20, nothing, nothing).close)
+            return over.wait(PATIENCE)
+        stack.callback(over.set)
+        return tasks[rank](stack.enter_context(Owners(mesh, names, nothing, silence)))
 
-    def owner(rank):
-        with ExitStack() as stack:
-            place = meeting_place(Local(own[rank], federation), PATIENCE, back, "align")
-            mesh = stack.enter_context(stack.enter_context(place).connected())
-            if tasks[rank] is None:  # one that says nothing
-                stack.callback(ReliableChannel(mesh, 1 << 20, nothing, nothing).close)
-                return over.wait(PATIENCE)
-            stack.callback(over.set)
-            return tasks[rank](stack.enter_context(Owners(mesh, names, nothing, silence)))
-
-    return at_once(*(lambda rank=rank: owner(rank) for rank in range(len(tasks))))
+    return connected(folder, names, owner)
 
 
 def test_all_hear_all_in_turn(tmp_path):
