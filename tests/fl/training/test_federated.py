@@ -613,7 +613,7 @@ def test_import_needs_no_host():
 )
 @pytest.mark.parametrize(("transcript", "rounds"), [("all", {3}), ("none", set())])
 def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator, transcript, rounds):
-    earlier = [id(one) for one in gc.get_objects() if type(one) is Message]  # of other tests
+    earlier = {id(one): one for one in gc.get_objects() if type(one) is Message}  # of other tests
     run = fitted(1, aggregator=aggregator, client_fraction=1.0, transcript=transcript)
     gc.collect()
     gc.disable()
