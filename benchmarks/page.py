@@ -14,6 +14,7 @@ from benchmarks.network.profiles import PROFILES
 from extensions.errors import ArgumentError
 
 DOCS = Path(__file__).parent.parent / "docs"
+RESULTS = DOCS / "explanation" / "results.md"
 SLOT = re.compile(
     r"<!-- table: ([^\s:]+)(?:: (.+?))?(?: where (.+?))? -->\n.*?<!-- end -->", re.DOTALL
 )
@@ -114,7 +115,7 @@ def text() -> str:
 
 
 def _section(result: Result, several: Sequence[Recorded]) -> str:
-    links = ", ".join(f"[{one.name}](../benchmarks/results/{one.name}.json)" for one in several)
+    links = ", ".join(f"[{one.name}](../../benchmarks/results/{one.name}.json)" for one in several)
     options = f" (`{result.options}`)" if result.options else ""
     dates = "; ".join(dict.fromkeys(one.made for one in several))
     lines = [f"{result.shows}{options} [{links}; {dates}.]\n"]
@@ -125,5 +126,5 @@ def _section(result: Result, several: Sequence[Recorded]) -> str:
         lines.append(tables.markdown(shown) + "\n")
     if result.chart is not None:
         name = result.chart.of
-        lines.append(f"![{', '.join(result.chart.values)}: {name}](charts/{name}.svg)\n")
+        lines.append(f"![{', '.join(result.chart.values)}: {name}](../charts/{name}.svg)\n")
     return "\n".join(lines)

@@ -6,12 +6,12 @@ README = page.DOCS.parent / "README.md"
 
 
 def main() -> None:
-    """Make docs/results.md and its charts of the recorded results, and fill README's table."""
+    """Make docs/explanation/results.md and its charts of the recorded results, and fill README's table."""
     from benchmarks import charts
 
     (page.DOCS / "charts").mkdir(exist_ok=True)
     for one in page.read(tables.RESULTS):
         if (chart := one.result.chart_of(one.name)) is not None:
             charts.draw(chart, one.content["rows"], page.DOCS / "charts" / f"{one.name}.svg")
-    (page.DOCS / "results.md").write_text(page.text())
+    page.RESULTS.write_text(page.text())
     README.write_text(page.with_tables(README.read_text()))

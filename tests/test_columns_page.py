@@ -1,4 +1,4 @@
-"""Every command of docs/columns.md, each role in a folder and processes of its own."""
+"""Every command of docs/tutorials/columns.md, each role in a folder and processes of its own."""
 
 import csv
 import os
@@ -19,7 +19,7 @@ from tests.helpers.federations import listeners
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
 
-PAGE = (ROOT / "docs" / "columns.md").read_text()
+PAGE = (ROOT / "docs" / "tutorials" / "columns.md").read_text()
 ROLES = ("bank", "telecom", "insurer", "helper")
 COMMON = 900
 """Persons whom all three owners have, of 1,000 each."""

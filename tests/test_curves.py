@@ -1,4 +1,4 @@
-"""Every command of docs/curves.md as it is typed, in order, and what the page promises."""
+"""Every command of docs/tutorials/curves.md as it is typed, in order, and what the page promises."""
 
 import csv
 import math
@@ -20,7 +20,7 @@ from tests.helpers.patience import PATIENCE
 from tests.test_readme import free_ports, passed
 from tests.test_three_hospitals import Step, steps
 
-PAGE = steps((ROOT / "docs" / "curves.md").read_text())
+PAGE = steps((ROOT / "docs" / "tutorials" / "curves.md").read_text())
 HOSPITALS = ["north", "south", "west"]
 
 
@@ -95,7 +95,7 @@ def test_the_draft_finds_what_the_page_says(folder):
 
 def test_the_training_says_what_the_page_says(folder):
     printed = (folder / "printed").read_text()
-    page = (ROOT / "docs" / "curves.md").read_text()
+    page = (ROOT / "docs" / "tutorials" / "curves.md").read_text()
     (bins,) = re.findall(r"[0-9.]+ bins a column", page)
     assert printed.count(bins) == 2, "once before any record is read"
     assert "epsilon 1 of 1 asked at delta 1e-05, for one record; held-out records:\n" in printed

@@ -14,7 +14,7 @@ import yaml
 from tests.helpers.paths import ROOT
 
 FOLDER = ROOT / "examples" / "deployment"
-TUTORIAL = (ROOT / "docs" / "three_hospitals.md").read_text()
+TUTORIAL = (ROOT / "docs" / "tutorials" / "three_hospitals.md").read_text()
 ROLES = {"party": "party", "dealer": "dealer", "player": "players"}
 """By service, the command."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PACKAGES = "benchmarks|crypten_ext|extensions|fl|tests|tfe_ext"
 PATH = re.compile(rf"`((?:{PACKAGES}|docs|examples)/[\w./*-]+)")
 NAME = re.compile(rf"[`(= ]((?:{PACKAGES})(?:\.\w+)+)")

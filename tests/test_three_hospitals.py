@@ -1,4 +1,4 @@
-"""Every command of docs/three_hospitals.md, each role on a host and in a folder of its own."""
+"""Every command of docs/tutorials/three_hospitals.md, each role on a host and in a folder of its own."""
 
 import csv
 import os
@@ -21,7 +21,9 @@ from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
 
 CRYPTEN, _, ABY3 = (
-    (ROOT / "docs" / "three_hospitals.md").read_text().partition("\n## The same with ABY3\n")
+    (ROOT / "docs" / "tutorials" / "three_hospitals.md")
+    .read_text()
+    .partition("\n## The same with ABY3\n")
 )
 HOSPITALS = ["north", "south", "west"]
 KEPT = "2.0\ncheckpoint_every = 1\nsteps = "

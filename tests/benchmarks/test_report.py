@@ -126,7 +126,7 @@ def test_a_result_of_no_benchmark_is_named(folder):
 
 
 def test_the_document_has_its_charts_and_links_and_is_short():
-    text = (page.DOCS / "results.md").read_text()
+    text = page.RESULTS.read_text()
     drawn = {path.stem for path in (page.DOCS / "charts").glob("*.svg")}
     recorded = page.read(tables.RESULTS)
     assert drawn == {one.name for one in recorded if one.result.chart_of(one.name)}
@@ -143,6 +143,7 @@ def test_the_report_renews_the_documents(folder, tmp_path, monkeypatch):
     readme.write_text("<!-- table: noise-cost: q -->\n<!-- end -->\n")
     record(folder, "noise-cost", [{"q": 0.1, "T": 5}])
     monkeypatch.setattr(page, "DOCS", docs)
+    monkeypatch.setattr(page, "RESULTS", docs / "results.md")
     monkeypatch.setattr(report, "README", readme)
     report.main()
     assert "| q |\n| --- |\n| 0.1 |\n" in readme.read_text()

@@ -23,7 +23,7 @@ from tests.helpers.paths import ROOT
 from tests.hosts import crypten_tests, expected, tf_encrypted_tests
 from tests.hosts.results import Outcome
 
-DOCUMENT = ROOT / "docs" / "host_tests.md"
+DOCUMENT = ROOT / "docs" / "reference" / "host_tests.md"
 FILES = "https://files.pythonhosted.org/packages"
 
 
