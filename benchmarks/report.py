@@ -6,7 +6,7 @@ README = page.DOCS.parent / "README.md"
 
 
 def main() -> None:
-    """Make docs/explanation/results.md and its charts of the recorded results, and fill README's table."""
+    """Make the page of results and its charts of the recorded ones, and fill README's table."""
     from benchmarks import charts
 
     (page.DOCS / "charts").mkdir(exist_ok=True)

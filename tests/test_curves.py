@@ -1,4 +1,4 @@
-"""Every command of docs/tutorials/curves.md as it is typed, in order, and what the page promises."""
+"""Every command of the tutorial on curves as it is typed, in order, and what the page promises."""
 
 import csv
 import math

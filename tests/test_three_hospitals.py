@@ -1,4 +1,4 @@
-"""Every command of docs/tutorials/three_hospitals.md, each role on a host and in a folder of its own."""
+"""Every command of the tutorial, each role on a host and in a folder of its own."""
 
 import csv
 import os

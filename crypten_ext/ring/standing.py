@@ -49,7 +49,8 @@ class Standing(Factor):
     Guarantees:
         A masks one value, is drawn anew by each object of this class, and is kept nowhere. b and c
         are fresh in every product. To whoever lacks one other party's shares, and to all but who
-        deals, everything that is sent and opened is uniform; docs/explanation/dealer.md has the argument.
+        deals, everything that is sent and opened is uniform. The argument is in
+        docs/explanation/dealer.md.
 
     Cost:
         Each party sends its block to every other one, once. A product x w opens the words of w, and

@@ -9,7 +9,8 @@
 Guarantees:
     Against owners who follow the protocol: each learns the intersection, and how many ids the
     others announced. The comparer, or several owners who pool what they see, also learn how many
-    ids each group of lists has in common, and of no further id whose it is (docs/explanation/alignment.md).
+    ids each group of lists has in common, and of no further id whose it is
+    (docs/explanation/alignment.md).
 
 Cost:
     Of m owners of n ids each, i in common: an owner hashes n ids, multiplies m n + i points and

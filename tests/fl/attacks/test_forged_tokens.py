@@ -2,7 +2,7 @@
 
 The client has every key that the protocol gives it, so that all tags are right. Reports and
 complaints arrive in any order. Whatever it sends, it alone is named, and the others' exact mean
-comes out; only a client that lies to the server as well can do more (docs/explanation/lying_server.md).
+comes out; only a client that lies to the server as well can do more.
 """
 
 import secrets

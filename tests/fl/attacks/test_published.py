@@ -457,7 +457,7 @@ ATTACKS: dict[Callable[[Aggregator], int], set[str]] = {
     tracker: {"plain", "chain", "paillier"},
     sums_of_two_rounds: set(AGGREGATORS) - {"hidden"},
 }
-"""With each attack, the aggregators with which it reads the update; docs/explanation/federated.md says so too."""
+"""With each attack, the aggregators with which it reads the update, as its page says."""
 
 
 @pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])

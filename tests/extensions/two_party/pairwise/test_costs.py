@@ -87,7 +87,7 @@ STEP = [
 
 @pytest.mark.parametrize(("parties", "megabytes"), [(2, 15), (3, 30), (4, 45)])
 def test_what_a_party_sends_for_a_step(parties, megabytes):
-    """And receives: 60 MB in all for one of three; docs/explanation/two_parties.md says what each tuple takes."""
+    """And receives: 60 MB in all for one of three, as the page on two parties says."""
     total = sum(cost_of(kind, parameters, parties).bytes for kind, parameters in STEP)
     assert megabytes - 1 < total / parties / 1e6 <= megabytes
 
