@@ -8,7 +8,7 @@ PYTHON ?= $(firstword $(FOUND) python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all mutants host-tests check clean
+.PHONY: help demo test test-all mutants host-tests check docs clean
 
 help:
 	@echo "make demo      train a private model between three parties on the digits data"
@@ -18,6 +18,7 @@ help:
 	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
 	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes (3 hours)"
 	@echo "make check     lint, format, types, import rules and rooms"
+	@echo "make docs      build the site in build/site, and stop at a warning or a dead link"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
 
@@ -45,6 +46,11 @@ check: .venv/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/house
+
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: .venv/dev.stamp
+	$(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html, or type: $(BIN)/mkdocs serve"
 
 clean:
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
