@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from crypten_ext.ring.exchange import DIRECT_BYTES
+from tests.helpers.claims import claim
 from tests.helpers.strategies import uniform_p_value
 
 TASKS = "tests.helpers.party_tasks.exchange"
@@ -31,6 +32,7 @@ def test_few_words_go_to_every_other_party_and_many_in_parts(pools, over, many):
         assert sent == [2, 2, many]
 
 
+@claim("Each single share that a party receives is uniform.")
 def test_each_share_that_a_party_gets_is_uniform(pools):
     """Not the sums alone: false alarms in a run are below 3e-9."""
     for words in pools.run(3, f"{TASKS}:received"):

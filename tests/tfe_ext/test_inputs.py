@@ -11,6 +11,7 @@ import secrets
 import numpy as np
 import pytest
 
+from tests.helpers.claims import claim
 from tests.helpers.memory import found_in
 from tests.tfe_ext.test_compat import needs_tensorflow
 
@@ -68,6 +69,7 @@ def everybody(players, session):
     return {**pids, "script": session.pid}
 
 
+@claim("What an owner gives is in this owner's memory only.")
 @needs_tensorflow
 def test_what_an_owner_gives_is_in_no_other_players_memory(players, tfe_players, tmp_path):
     names = tfe_players.run(f"{TASKS}:names")
@@ -94,6 +96,7 @@ def test_a_constant_of_a_function_of_ones_own_would_be_found(players, tfe_player
     assert rows.found({"server0": pids["server0"]}) == {"server0": {"careless"}}
 
 
+@claim("What an owner gives is in this owner's memory only.")
 @needs_tensorflow
 @pytest.mark.long
 def test_what_is_trained_on_is_in_no_other_players_memory(players, tfe_players):
@@ -105,6 +108,7 @@ def test_what_is_trained_on_is_in_no_other_players_memory(players, tfe_players):
     assert found["server0"] == found["server1"] == found["server2"] == set()
 
 
+@claim("Keys, shares and noise are in their holders' memory only.")
 @needs_tensorflow
 @pytest.mark.long
 def test_keys_shares_and_noise_are_in_their_holders_memory_alone(players, tfe_players):

@@ -15,6 +15,7 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.model import read_shares
 from tests.conftest import SHARED
 from tests.helpers.arrays import arrays_of
+from tests.helpers.claims import claim
 from tests.helpers.players import SERVERS, write
 from tests.helpers.recording import found_in, ports_of, recorded, words_in
 from tests.helpers.tfe_process import TFEProcess
@@ -53,6 +54,7 @@ def ledgers(players):
     return [path_of(folder / f"party-{rank}.npz") for rank in range(len(SERVERS))]
 
 
+@claim("Records cross none of the connections, and each owner counts the run.")
 @pytest.mark.xdist_group(SHARED["tfe_players"])
 def test_no_record_crosses_a_connection_and_each_owner_counts_the_run(
     ledgers, way, client, tmp_path
@@ -93,6 +95,10 @@ def test_no_record_crosses_a_connection_and_each_owner_counts_the_run(
         assert entry.name.endswith(f"-{rank}")
 
 
+@claim(
+    "A run beyond an owner's cap ends before it begins, and the client "
+    "only hears that it was refused."
+)
 @pytest.mark.xdist_group(SHARED["tfe_players"])
 def test_an_owners_cap_ends_a_run_before_it_begins_and_tells_no_number(
     ledgers, way, client, tmp_path

@@ -34,6 +34,7 @@ from extensions.transport.endpoint import HEADER
 from extensions.transport.reconnecting import Reconnector
 from extensions.transport.reliable_channel import ReliableChannel
 from tests.conftest import SHARED
+from tests.helpers.claims import claim
 from tests.helpers.commands import assert_dies_with, pea
 from tests.helpers.federations import meshes
 from tests.helpers.openings import uniform_p_value
@@ -85,6 +86,7 @@ def test_shares_of_a_mask_differ_between_parties_and_draws(pool):
     assert len(words) == 2 * 8 * pool.world_size
 
 
+@claim("Every opened word is masked.")
 def test_every_opened_word_is_masked(pool):
     opened, *_ = pool.run("tests.helpers.party_tasks.openings:opened", provider="DEALER")
     assert uniform_p_value(opened) > ALARM
@@ -164,6 +166,7 @@ def view_of_run(scale: float) -> dict[int, list[bytes]]:
     return view
 
 
+@claim("The view of the dealer is the same whatever the data are.")
 def test_the_view_of_the_dealer_does_not_depend_on_data():
     one, other = view_of_run(1.0), view_of_run(7.5)
     for rank in range(2):

@@ -30,6 +30,7 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import of_tuples, settings_of
 from extensions.transport.handshake_messages import NO_RUN
 from tests.crypten_ext.dealer.test_dealer import come, dealer_here
+from tests.helpers.claims import claim
 from tests.helpers.openings import COUNT, uniform_p_value
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ALARM, BINS_LIMIT, bins_statistic, variance_p_value
@@ -102,6 +103,7 @@ def test_the_noise_itself_is_a_function_of_the_dealers_key_alone():
 # --- what the parties know of it ----------------------------------------------------------------
 
 
+@claim("Two of three parties together still face all of this noise.")
 @pytest.mark.parametrize("honest", range(3))
 def test_nothing_that_two_of_three_parties_have_tells_them_the_noise(honest: int):
     """Their words and corrections are uniform together, and so is what they add up to."""

@@ -35,6 +35,7 @@ from extensions.transport import listener as transport_door
 from extensions.transport.endpoint import HEADER
 from extensions.transport.handshake_messages import NO_RUN, MalformedError, Preamble
 from extensions.transport.reconnecting import Reconnector
+from tests.helpers.claims import claim
 from tests.helpers.commands import PROGRAM
 from tests.helpers.patience import MANY, PATIENCE, wait_until
 from tests.helpers.refused import refused
@@ -171,6 +172,9 @@ def wait_for_answer(dealer: OpenDoor) -> socket.socket:
     return connection
 
 
+@claim(
+    "Before all parties are seated, strangers are unable to end the dealer or to keep a party out."
+)
 @pytest.mark.parametrize(
     "stranger",
     [

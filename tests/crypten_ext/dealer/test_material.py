@@ -21,6 +21,7 @@ from extensions.errors import MaterialError, PeaError
 from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
 from tests.helpers.bombs import LARGE, peak
+from tests.helpers.claims import claim
 from tests.helpers.commands import pea, report_of
 from tests.helpers.refused import refused
 
@@ -117,6 +118,7 @@ def test_a_used_file_is_refused_and_holds_neither_key_nor_words(tmp_path: Path):
         Material(path)
 
 
+@claim("A copy of a used file is rejected.")
 def test_a_copy_of_a_used_file_is_refused(tmp_path: Path):
     path = files(tmp_path)[0]
     copy = shutil.copy(path, tmp_path / "copy")

@@ -29,6 +29,7 @@ from extensions.runs.options import Meeting
 from extensions.runs.processes.credentials import federation_of
 from extensions.transport import Federation, Local, Member, RejectedError, connect_to
 from tests.helpers.cable import Cable, cuts_of
+from tests.helpers.claims import claim
 from tests.helpers.commands import PROGRAM
 from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import MANY, PATIENCE, wait_until
@@ -292,6 +293,7 @@ def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[An
     return at_once(answer, visitor)
 
 
+@claim("PEA rejects a substituted dealer at both ends.")
 def test_a_substituted_dealer_is_refused_at_both_ends(place, tmp_path):
     (tmp_path / "thief").mkdir()
     (thief,) = identities(tmp_path / "thief", "dealer")
@@ -381,6 +383,7 @@ def test_a_connection_for_another_purpose_is_refused_at_both_ends(place):
         assert "'data'" in str(each)
 
 
+@claim("A replayed connection gets nothing.")
 def test_a_replayed_connection_gets_nothing(apart):
     """All that a party sent is sent again while its next run gathers: the dealer refuses it."""
     thread = apart.serve(2)

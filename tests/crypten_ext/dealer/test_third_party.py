@@ -15,6 +15,7 @@ import torch
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
 from tests.conftest import SHARED
+from tests.helpers.claims import claim
 from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive, pea
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.paths import ROOT
@@ -109,6 +110,7 @@ def test_opened_tuples_fulfil_their_relations(pool, task):
         assert [kind for kind, holds in right.items() if not holds] == []
 
 
+@claim("Every opened word is masked.")
 def test_every_opened_word_is_masked(pool):
     opened, *_ = pool.run("tests.helpers.party_tasks.openings:opened", provider="TTP")
     assert uniform_p_value(opened) > ALARM

@@ -15,6 +15,7 @@ from extensions.alignment import ring
 from extensions.alignment.curve import POINT, hashed
 from extensions.alignment.ids import DTYPE
 from tests.helpers.aligning import Post, lists_of, of_kind, posted
+from tests.helpers.claims import claim
 
 WORLDS = (
     [["all", "zero and one", "zero"], ["zero and one", "all", "one"], ["all", "two"]],
@@ -89,6 +90,7 @@ def p_of_difference(worlds, rank):
     return least
 
 
+@claim("Two worlds look alike to each owner.")
 @pytest.mark.parametrize("rank", range(3))
 def test_two_worlds_look_alike_to_each_owner(rank, two_worlds):
     assert p_of_difference(two_worlds, rank) > NEVER
@@ -111,6 +113,9 @@ def test_no_point_is_sent_without_a_key_but_those_of_common_ids(tmp_path, monkey
         assert len(public & sent) == len(found[0].rows) == 1
 
 
+@claim(
+    "Every point is on the curve: Elligator 2 maps ids to it, and the cofactor 8 into the subgroup."
+)
 def test_every_point_that_is_sent_is_on_the_curve(tmp_path):
     """On the twist or not is a bit of an id that no key changes."""
     for post, _ in views(tmp_path, WORLDS[0], 5):

@@ -16,6 +16,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.config import TrainConfig
 from extensions.runs.outputs import account_for_count
+from tests.helpers.claims import claim
 from tests.helpers.refused import refused
 
 BITS = 20
@@ -118,6 +119,7 @@ def without(own: OwnRecords, person: int) -> OwnRecords:
     return OwnRecords(features=own.features[stays], labels=own.labels[stays], frac_bits=BITS)
 
 
+@claim("A step's sum moves by at most C (1 + eta) with a person.")
 def test_a_person_moves_the_clipped_sum_by_at_most_the_bound():
     """Whoever leaves, with however many records up to k; with C a record it would be up to k C."""
     bound, loosest, one_record = CONFIG.max_grad_norm, 0.0, 0.0

@@ -24,6 +24,7 @@ from extensions.protocols.clipping import (
 )
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import SAFE_BITS, encode
+from tests.helpers.claims import claim
 from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     MAGNITUDES,
@@ -234,6 +235,7 @@ def test_public_ratio_is_rounded_up_where_a_double_cannot_tell(j):
         assert bound_and_ratio(max_norm)[1] >= 1
 
 
+@claim("The clip factor is at most its true value.")
 @PROPERTY
 @given(st.data(), st.floats(2.0**-16, 2.0**16), st.integers(8, 24))
 def test_ratio_is_never_below_the_truth(data, max_norm, frac_bits):

@@ -20,6 +20,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from tests.helpers.claims import claim
 from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
 
@@ -149,6 +150,10 @@ def test_an_owner_adds_all_of_the_noise_of_its_own_map_which_nobody_sees():
         assert abs(2 * float((values**2).mean()) - 1.0) < 6 * math.sqrt(2 / values.size)
 
 
+@claim(
+    "Each of m maps has noise sqrt(m) z, and together they cost a person "
+    "what one sum of noise z does."
+)
 @pytest.mark.parametrize("parties", [2, 3, 5])
 def test_the_maps_of_all_owners_cost_a_person_what_one_of_that_noise_costs(parties):
     every, one = Ledger(), Ledger()

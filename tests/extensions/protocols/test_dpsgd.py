@@ -15,6 +15,7 @@ from extensions.protocols.dpsgd import clipped_sums, squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode
+from tests.helpers.claims import claim
 from tests.helpers.strategies import (
     MODELS,
     PRESETS,
@@ -35,6 +36,7 @@ presets = pytest.mark.parametrize("frac_bits", PRESETS)
 roundings = pytest.mark.parametrize("rounding", ROUNDINGS)
 
 
+@claim("No record moves the sum further than this sensitivity.")
 @roundings
 @presets
 @pytest.mark.parametrize("max_norm", BOUNDS)

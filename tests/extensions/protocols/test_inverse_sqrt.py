@@ -20,6 +20,7 @@ from extensions.protocols.inverse_sqrt import (
 )
 from extensions.protocols.paper.inverse_sqrt_paper import inverse_sqrt_paper
 from extensions.ring.clear import ClearRing
+from tests.helpers.claims import claim
 from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     PRESETS,
@@ -55,6 +56,7 @@ def assert_within_guarantee(x: np.ndarray, y: np.ndarray, plan: InverseSqrtPlan)
 class TestSweep:
     """0.01 .. 300, 20,000 points and every power of two with its neighbours."""
 
+    @claim("The clip factor is at most its true value.")
     def test_never_above_and_within_the_guarantee(self, frac_bits, degree, rounding):
         y = on_the_sweep(frac_bits, degree, rounding)
         plan = InverseSqrtPlan(frac_bits=frac_bits, degree=degree)

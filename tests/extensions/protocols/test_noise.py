@@ -18,6 +18,7 @@ from extensions.protocols.noise import NoiseSplit, add_gaussian_noise, party_var
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import NoiseSource
+from tests.helpers.claims import claim
 from tests.helpers.refused import refused
 from tests.helpers.strategies import (
     ALARM,
@@ -52,6 +53,7 @@ def test_party_variance(parties, colluders, variance):
     assert party_variance(parties, NoiseSplit(colluders=colluders)) == variance
 
 
+@claim("If t parties subtract theirs, sigma^2 remains.")
 @pytest.mark.parametrize("parties", range(2, 11))
 def test_enough_noise_stays_when_colluders_subtract_theirs(parties):
     """And by default no more than enough; the paper's shares add more where m > 3t."""

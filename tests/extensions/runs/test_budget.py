@@ -22,6 +22,7 @@ from extensions.runs.budget.account import COUNTED
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
+from tests.helpers.claims import claim
 from tests.helpers.crashes import (
     KilledError,
     attempt,
@@ -145,6 +146,7 @@ def test_a_first_run_may_take_the_whole_cap_and_a_second_is_refused():
             one.with_entry(entry("b", ledger=ledger(weak)), "here")
 
 
+@claim("Runs are let in as long as all together stay below the cap.")
 def test_runs_are_let_in_until_the_cap_and_never_beyond():
     fitting = max(count for count in range(40) if account(count).epsilon(DELTA) <= 4.0)
     assert fitting >= 3
@@ -344,6 +346,7 @@ def test_of_runs_that_begin_at_once_no_two_pass_a_cap_for_one(tmp_path):
     assert len(read(path).entries) == 1
 
 
+@claim("A run is reserved before it starts, and spent before it is opened.")
 def test_a_run_is_reserved_before_it_starts_and_spent_before_it_is_opened(tmp_path):
     paths: list[Path | None] = [tmp_path / "a.budget.json", None]
     seen: list[bool] = []
@@ -434,6 +437,7 @@ def test_two_parties_of_one_program_keep_two_ledgers(tmp_path):
     assert not path.exists()
 
 
+@claim("Whoever is told of a refusal hears only that.")
 def test_whoever_is_told_of_a_refusal_hears_no_number(tmp_path):
     """Each party is a program of its own; the one without a cap learns who refused."""
     paths = [tmp_path / f"{rank}.budget.json" for rank in range(2)]

@@ -25,6 +25,7 @@ from extensions.runs.checkpoints.agreement import settle
 from extensions.runs.checkpoints.files import read
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from tests.helpers.claims import claim
 from tests.helpers.patience import PATIENCE
 from tests.helpers.refused import refused
 
@@ -262,6 +263,7 @@ def test_parties_at_different_steps_resume_from_the_newest_that_all_have(tmp_pat
         assert again[rank].resumed == (4,)
 
 
+@claim("A step of an abandoned attempt is never mixed with that of the next.")
 def test_a_step_of_an_abandoned_attempt_is_never_mixed_with_that_of_the_next(tmp_path):
     """Party 0 has step 6 of the first attempt, the others step 6 of the second."""
     parties, _ = begun(tmp_path, 3)

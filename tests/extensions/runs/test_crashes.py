@@ -13,6 +13,7 @@ import pytest
 from extensions.data.datasets import Split
 from extensions.errors import LostError
 from extensions.runs.config import TrainConfig
+from tests.helpers.claims import claim
 from tests.helpers.crashes import (
     Attempt,
     KilledError,
@@ -131,6 +132,7 @@ def all_boundaries(folder: Path, config: TrainConfig, first: int, every: int = 1
         assert at > first + 20
 
 
+@claim("One party may die at any boundary of the release: it is opened once, with the same words.")
 def test_one_party_dies_at_any_boundary_of_the_release(tmp_path):
     """The last messages are: sizes of held-out records, all have stored, the words, all have it."""
     config = replace(CONFIG, evaluate="opened")

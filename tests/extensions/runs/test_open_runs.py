@@ -29,6 +29,7 @@ from tests.conftest import SHARED
 from tests.extensions.runs.test_crashes import CONFIG as HIDDEN
 from tests.extensions.runs.test_crashes import PARTS, result
 from tests.extensions.runs.test_third_host import toy
+from tests.helpers.claims import claim
 from tests.helpers.commands import PLAIN, pea, report_of
 from tests.helpers.crashes import (
     Attempt,
@@ -298,6 +299,7 @@ ADDITIVE = replace(
 )
 
 
+@claim("A run that goes on opens the same words.")
 @pytest.mark.parametrize("every", [BOUNDARIES, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "config",
@@ -317,6 +319,7 @@ def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every)
     assert names == (steps if config.method == "pea" else {"statistics"})
 
 
+@claim("Every ledger has charged the whole run before its first sum.")
 def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_path, given):
     """Party 1 dies before it sends its words of the second sum, which then nobody has.
 

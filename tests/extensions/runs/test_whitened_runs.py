@@ -37,6 +37,7 @@ from extensions.runs.options import RunOptions
 from extensions.runs.report import epsilons_without_noise
 from extensions.runs.training import run
 from tests.extensions.runs.test_crashes import PARTS as FEW
+from tests.helpers.claims import claim
 from tests.helpers.crashes import attempt, boundaries_on_disk, epsilons_computed_once, kept_in
 from tests.helpers.refused import refused
 from tests.helpers.toy_ext.host import ToyHost
@@ -237,6 +238,7 @@ def test_the_toys_parties_open_what_the_clear_run_does(parts):
     assert toy["opened"][0] == TITLE
 
 
+@claim("The noise is drawn once, and a run that is resumed opens the same sum.")
 @pytest.mark.parametrize("start", [{}, {"init": "local-average", "noise_multiplier_init": 1.0}])
 def test_a_resumed_run_opens_the_same_and_is_that_of_no_interruption(parts, tmp_path, start):
     """Cut off after the sum was opened and before any later checkpoint, and once more later."""
@@ -257,6 +259,7 @@ def test_a_resumed_run_opens_the_same_and_is_that_of_no_interruption(parts, tmp_
         np.testing.assert_array_equal(one, other)
 
 
+@claim("The noise is drawn once, and a run that is resumed opens the same sum.")
 def test_whenever_a_party_dies_no_second_sum_is_drawn(tmp_path):
     """Around the release: each attempt draws afresh, and yet all send the same words for it."""
     config = replace(

@@ -22,6 +22,7 @@ from fl.round.encoding import (
 )
 from fl.round.machines import MOST_EARLY
 from fl.simulation import InProcessTransport
+from tests.helpers.claims import claim
 from tests.helpers.federated.fuzzing import AGGREGATORS, LONG, SIZE, fuzz, machines
 from tests.helpers.federated.masked_rounds import altered, tamper
 from tests.helpers.refused import refused
@@ -30,6 +31,7 @@ FEW, MANY = 1_150, 115_000
 """Of each of nine aggregators: 10^4 in all, and 10^6."""
 
 
+@claim("Forged messages are sent to every handler, and they stop or crash only their sender.")
 @pytest.mark.parametrize("name", AGGREGATORS)
 def test_forged_messages_crash_nobody(name):
     """Rounds end with a mean, or fail as rounds do."""

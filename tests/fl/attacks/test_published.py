@@ -24,6 +24,7 @@ from fl.paillier.sealing import public_bytes, unseal
 from fl.protocols import Aggregator, Message, Value, Vector
 from fl.round.machines import Machine, Output, Round
 from fl.weights import Weights, get_weights, set_weights
+from tests.helpers.claims import claim
 from tests.helpers.federated.attackers import (
     AGGREGATORS,
     CLIENTS,
@@ -460,6 +461,7 @@ ATTACKS: dict[Callable[[Aggregator], int], set[str]] = {
 """With each attack, the aggregators with which it reads the update, as its page says."""
 
 
+@claim("With `MaskedAggregator` only the last of these recovers values of a client.")
 @pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_what_a_lying_server_reads_is_what_the_documents_say(attack, name, carrier):

@@ -25,6 +25,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from tests.helpers.claims import claim
 from tests.helpers.strategies import ALARM, count_p_value, squared_length, variance_p_value
 
 FEATURES, CLASSES = 6, 3
@@ -140,6 +141,7 @@ def without(records: Records, owner: int, row: int) -> Records:
     return replace(records, own=own)
 
 
+@claim("No record moves an opened sum further than its bound.")
 @kinds
 def test_no_record_moves_an_opened_sum_further_than_its_bound(kind):
     """In integers, for records of every owner, of a model that is far from its start."""
@@ -190,6 +192,7 @@ def test_owners_compute_on_as_many_rows_whoever_is_drawn(monkeypatch):
     assert len({*drawn}) > 2
 
 
+@claim("What a party sends is uniform but for the sum.")
 def test_what_a_party_sends_is_uniform_but_for_the_sum():
     """Of sums without noise, whose words have their top bits as often as not."""
     config = replace(CONFIG, parties=3, noise_multiplier=0.0, steps=40)

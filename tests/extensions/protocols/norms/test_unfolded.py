@@ -17,6 +17,7 @@ from extensions.protocols.norms import unfolded
 from extensions.protocols.norms.unfolded import passed
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from tests.helpers.claims import claim
 from tests.helpers.refused import refused
 from tests.helpers.strategies import ROUNDINGS, plan_of
 
@@ -143,6 +144,7 @@ def above(count: int, layers: Any, frac_bits: int, max_norm: float) -> tuple[int
     return beyond, most
 
 
+@claim("No record moves the sum further than this sensitivity.")
 @pytest.mark.parametrize("frac_bits", [16, 20])
 @shapes
 def test_no_record_moves_the_sum_beyond_the_sensitivity(layers, frac_bits):

@@ -21,6 +21,7 @@ from extensions.protocols.noisy_sums.additive.training import (
 )
 from extensions.protocols.noisy_sums.second_moment import FRAC_BITS
 from extensions.runs.config import TrainConfig
+from tests.helpers.claims import claim
 from tests.helpers.tables import schema_of
 
 DRAWS = 1200
@@ -66,6 +67,7 @@ def norm(vector: Any) -> float:
     return math.sqrt(sum(int(each) ** 2 for each in vector.ravel()))
 
 
+@claim("No record moves the opened sums further than accounted.")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_record_moves_what_is_opened_farther_than_accounted(kind: str):
     classes, given = KINDS[kind]
