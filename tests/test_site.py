@@ -1,5 +1,6 @@
 """The site builds without a warning, shows every page, and needs no other host."""
 
+import html
 import os
 import re
 import subprocess
@@ -10,9 +11,13 @@ import markdown
 import pytest
 from markdown_it import MarkdownIt
 
+from extensions import errors
+from extensions.cli.main import PeaCommands
+from extensions.sentences import SENTENCES
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
 
+REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TAGS = [
     "li",
@@ -90,3 +95,33 @@ def test_a_page_reads_alike_in_commonmark_and_in_the_site(page):
     for tag in TAGS:
         opened = re.compile(f"<{tag}[ >]")
         assert len(opened.findall(ours)) == len(opened.findall(strict)), tag
+
+
+def test_each_code_of_an_error_has_a_section():
+    page = (REFERENCE / "errors.md").read_text()
+    codes = re.findall("^### (.+)$", page, re.M)
+    assert re.findall(r"^<!-- sentence: (.+) -->$", page, re.M) == codes
+    assert {*codes} == {*SENTENCES}
+    kinds = {name for name in vars(errors) if name.endswith("Error")}
+    told = {*re.findall(r"^\| `(\w+)`", page, re.M)}
+    assert told == kinds - {"PeaError", "LostError"}
+
+
+def test_commands_have_all_their_options(site):
+    page = html.unescape((site / "reference" / "commands.html").read_text())
+    for word in PeaCommands.points():
+        command, _ = PeaCommands.command("pea", [word])
+        if command is not None:  # and no group
+            part = page.partition(f'id="pea-{word}"')[2].partition("<h2")[0]
+            for leaf in command.leaves:
+                assert f"<code>{leaf.typed}" in part
+
+
+@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.stem)
+def test_blocks_print_what_stands_below_them(page, tmp_path, monkeypatch, capsys):
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page.read_text(), re.S)
+    for code, told in blocks:
+        exec(code, {})
+        assert capsys.readouterr().out == told

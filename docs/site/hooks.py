@@ -1,10 +1,12 @@
-"""What the site has beside its pages: the navigation, and the files that pages link to.
+"""What the site has beside its pages: navigation, files that pages link to, and generated parts.
 
 `docs/contents.md` is the navigation, and each page that it names is in it. A link to a file outside
 `docs` works in a clone; the site has a copy of that file, so that it works there too.
+A comment such as `<!-- commands -->` stands for a part that `generated` makes of the code.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from os.path import relpath
 from pathlib import Path
@@ -18,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 COPIES = "repository"
 """Where the site has files from outside `docs`."""
+_SLOT = re.compile(r"^<!-- (commands|sentence|typed)(?:: (.+))? -->$", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(?=[)#])")
 
 
@@ -68,7 +71,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return link[0]
         return relpath(_place_in_site(target), Path(page.file.src_uri).parent)
 
-    return _LINK.sub(moved, markdown)
+    return _SLOT.sub(_generated, _LINK.sub(moved, markdown))
+
+
+def _generated(slot: re.Match[str]) -> str:
+    """Returns what stands where a page has a comment with a name of `generated`."""
+    sys.path[:0] = {str(ROOT), str(Path(__file__).parent)} - {*sys.path}
+    import generated  # which imports the packages
+
+    made: str = getattr(generated, slot[1])(*filter(None, [slot[2]]))
+    return made
 
 
 def _linked(page: Path) -> Iterator[Path]:

@@ -121,7 +121,7 @@ class Command:
         if shown and not everything:
             notes.append(f"`{self.name} {ALL}` shows all options.")
         about = {"help_epilogue": "\n\n".join(notes), "default_parameter": _OWN}
-        app = app_of(self.name, self._usage, inspect.getdoc(self.function), **about)
+        app = app_of(self.name, self.usage, inspect.getdoc(self.function), **about)
         app.default(_signed(self._parameters({*shown} if shown and not everything else None)))
         return app
 
@@ -144,7 +144,8 @@ class Command:
         return self.app(everything=True)
 
     @cached_property
-    def _usage(self) -> str:
+    def usage(self) -> str:
+        """What is typed behind its name."""
         required = (one for one in self._own if one.required and not one.optional)
         words = (
             one.typed if one.positional else f"{one.typed} {one.key.rstrip('_').upper()}"
