@@ -25,7 +25,7 @@ _SKIPPED = re.compile(r"^\s*(\||#|!!!|\?\?\?|===|:::|<|!\[|\[[^\]]+\]:).*$", re.
 _ITEM = re.compile(r"^\s*([-*+]|\d+[.)])\s+", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _INLINE = re.compile(r"``?[^`]+``?")
-_END = re.compile(r"(?<![ .]\w)(?<!\be\.g)(?<!\bal)[.!?](?=[\s)*]|$)|\n\s*\n")
+_END = re.compile(r"(?<![ .][A-Za-z])(?<!\be\.g)(?<!\bal)[.!?](?=[\s)*]|$)|\n\s*\n")
 _WORD = re.compile(r"[^\W_](?:[\w'’-]*\w)?")
 _NEGATION = re.compile(
     r"\b(?:no|not|never|none|nobody|nothing|neither|nor|cannot|\w+n['’]t)\b", re.IGNORECASE
