@@ -7,8 +7,6 @@ import pytest
 from tests.house.words import ROOT, documents, measure, sentences
 
 LATER = {
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
     "README.md",
     "docs/explanation/paper_map.md",
     "docs/explanation/results.md",
