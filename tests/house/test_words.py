@@ -7,7 +7,6 @@ import pytest
 from tests.house.words import ROOT, documents, measure, sentences
 
 LATER = {
-    "README.md",
     "docs/explanation/paper_map.md",
     "docs/explanation/results.md",
     "docs/how-to/federated/federated.md",
