@@ -138,6 +138,7 @@ def additive_config(
         steps=30,
         lr=8 / len(columns),
         cells=cells,
+        loss="softmax" if classes > 2 else "sigmoid",
         sample_rate=1.0,
         epsilon=epsilon,
         delta=DELTA,

@@ -134,7 +134,7 @@ _Step = tuple[str, int, int]
             "/ rate; SPU counts no rounds. The last column compares whole systems, not protocols: "
             "the paper's figures are of its authors' machines and networks. Of 65,536 elements "
             "bytes decide rather than rounds: **SPU's `rsqrt` takes 4.5 s, ours 2.0 in CrypTen "
-            "and 2.3 in ABY3**.",
+            "and 1.8 in ABY3**.",
             options="--network wan",
             columns="host | method | rounds | bytes/element | dealt bytes/element | ms, 1 | ms, "
             "128 | ms, 65536 | floor, ms | paper / this",

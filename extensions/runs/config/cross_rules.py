@@ -109,6 +109,12 @@ def _for_each_class(config: RunConfig) -> Rule:
     return _Kept(right, f"one for each of {config.classes} classes", code="shape")
 
 
+def _of_scores(config: RunConfig) -> Rule:
+    """Scores of more than two classes compete."""
+    compete = config.classes > 2 and "loss" not in config.chosen
+    return one_of(("softmax",) if compete else ("sigmoid", "softmax"))
+
+
 def _given(config: RunConfig, words: str, *values: float | None) -> Rule:
     """One of the values is; once noise was found for an epsilon, both."""
     count = sum(value is not None for value in values)
@@ -259,7 +265,7 @@ RULES: tuple[Cross, ...] = (
     Cross(TERMS, "features", one_of(("raw",)), "It learns from the columns of a table."),
     *(Cross(TERMS, name, "out") for name in _OF_LINEAR),
     Cross(TERMS & NUMBER & OF_SCHEMA, "loss", one_of(("squared",))),
-    Cross(TERMS & NOT_NUMBER & OF_SCHEMA, "loss", one_of(("sigmoid", "softmax"))),
+    Cross(TERMS & NOT_NUMBER & OF_SCHEMA, "loss", _of_scores),
     Cross(EACH_STEP & LOCAL, "init", "out", "It starts from a public model."),
     Cross(COLUMNS, "parties", Whole(2)),
     Cross(COLUMNS, "method", one_of(("pea",)), "An owner cannot compute on its columns alone."),

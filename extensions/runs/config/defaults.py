@@ -96,9 +96,6 @@ def defaults_of(config: RunConfig, records: int) -> Defaults:
 def _of_rows(config: RunConfig, records: int) -> Defaults:
     if config.method == "statistics":
         return ONCE
-    if config.model == ADDITIVE:
-        plan = additive_settings(config, records)
-        return ONCE._replace(steps=plan.steps, lr=plan.eta)
     if config.model != "logistic" or config.optimizer != "sgd":
         return HIDDEN
     if config.loss in SQUARED:
@@ -138,11 +135,13 @@ def with_defaults(config: AnyRunConfig, records: int) -> AnyRunConfig:
     """
     if MODEL in config.chosen and (additive := _additive(config, records)) is not None:
         return additive
-    found = defaults_of(config, records)._asdict()
+    plan = additive_settings(config, records) if config.model == ADDITIVE else None
+    usual = ONCE._replace(steps=plan.steps, lr=plan.eta) if plan else defaults_of(config, records)
+    found = usual._asdict()
     found |= {name: found[name] or getattr(config, name) for name in ("lr", "loss")}
     chosen = {name: found[name] for name in config.chosen if name in found}
-    if config.model == ADDITIVE:
-        chosen["cells"] = additive_settings(config, records).cells
+    if plan:
+        chosen["cells"] = plan.cells
         if config.classes > 2:
             chosen["loss"] = "softmax"
     if "frac_bits" in chosen and follows_noise(config):

@@ -39,7 +39,7 @@ from tests.helpers.refused import refused
 from tests.helpers.tables import COLUMNS, schema_of, splits_of
 
 ROWS = 3000
-CHOSEN = ("steps", "lr", "sample_rate")
+CHOSEN = ("steps", "lr", "sample_rate", "loss")
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +55,9 @@ def config_of(schema: Any, records: int = ROWS * 4 // 5, **settings: Any) -> Tra
     if schema.target.range is not None:
         usual["loss"] = "squared"
     facts = {key: value for key, value in schema.settings.items() if key != "facts"}
-    config = TrainConfig(
-        **{"backend": "clear", "chosen": CHOSEN, **usual, **facts, **settings},
-        facts=schema.facts(),
-    )
+    given = {"backend": "clear", **usual, **facts, **settings}
+    given.setdefault("chosen", tuple(name for name in CHOSEN if name not in given))
+    config = TrainConfig(**given, facts=schema.facts())
     return config.resolved(records=records)
 
 
@@ -93,6 +92,11 @@ def test_it_learns_curves_of_classes_and_of_a_number(classes, given, least):
         assert report["brier_skill"] > 0.2
     if classes == 3:
         assert report["loss"] == "softmax", "of more classes scores compete"
+
+
+def test_scores_of_more_than_two_classes_are_not_read_apart():
+    with refused("loss", code="choice"):
+        config_of(schema_of(3), loss="sigmoid")
 
 
 def test_what_a_file_of_a_model_says(tmp_path):
@@ -232,6 +236,24 @@ def test_steps_are_halved_where_columns_overshoot():
         learner.update(np.concatenate([[INTERCEPT / 4096 * rest.sum()], *parts])[None])
     _, values = learner.mean()
     np.testing.assert_allclose(sum(each[0] for each in values), truth, atol=0.02)
+
+
+@pytest.mark.parametrize(("steps", "parts"), [(1, [0.4]), (3, [0.2, 19 / 75, 41 / 187.5])])
+def test_a_band_is_that_of_the_rounds_whose_mean_is_the_model(steps, parts):
+    """Of three iterates the mean has 1/6, 2/6 and 3/6, and each moves by 0.4.
+
+    `parts` is what it has of each round's noise, the last one's first.
+    """
+    own = Bins(np.arange(6), np.full(6, 1000.0), 6)
+    basis = basis_of(own)
+    learner = Learner(
+        [own], [basis], Numbers(0.5, 0.2), records=6000.0, steps=steps, eta=0.4, noise=1.0
+    )
+    for _ in range(steps):
+        learner.update(np.ones((1, 1 + len(basis.matrix))))
+    (first,), (shape,) = learner.deviations(), learner._shapes[0]
+    unit = np.linalg.norm(shape.smoother.T @ shape.matrix, axis=0) * learner._deviation
+    np.testing.assert_allclose(first[0], np.linalg.norm(parts) * unit)
 
 
 def test_settings_follow_from_public_facts_alone():

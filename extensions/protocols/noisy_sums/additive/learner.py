@@ -119,10 +119,12 @@ class Learner:
         self._move(sums)
         self._made += 1
         self.values = self._values()
-        if self._made > self._steps * (1.0 - AVERAGED):
-            parts = [self.intercept, *self.values]
-            self._sums = [a + self._made * b for a, b in zip(self._sums, parts, strict=True)]
-            self._weight += self._made
+        weight, parts = self._weight_of(self._made), [self.intercept, *self.values]
+        self._sums = [a + weight * b for a, b in zip(self._sums, parts, strict=True)]
+        self._weight += weight
+
+    def _weight_of(self, made: int) -> float:
+        return float(made) if made > self._steps * (1.0 - AVERAGED) else 0.0
 
     def _move(self, sums: Sequence[Sequence[Reals]]) -> None:
         pairs = [
@@ -168,14 +170,12 @@ class Learner:
         That of a column beside which there is no other: sqrt(c sigma^2 T^T G G^T T), where c is
         what the mean has of all rounds' noise. All numbers in it are public.
         """
-        first = math.ceil(self._steps * (1.0 - AVERAGED))
-        weights = np.where(np.arange(self._steps) >= first, np.arange(self._steps) + 1.0, 0.0)
-        weights /= max(weights.sum(), 1.0)
+        weights = [self._weight_of(made) for made in range(self._steps, 0, -1)]
         kept, part = 0.0, 0.0
-        for weight in weights[::-1].tolist():
+        for weight in weights:
             part = (1.0 - self._eta) * part + self._eta * weight
             kept += part * part
-        scale = math.sqrt(kept) * self._deviation
+        scale = math.sqrt(kept) * self._deviation / max(sum(weights), 1.0)
         return [
             np.stack(
                 [scale * np.linalg.norm(one.smoother.T @ one.matrix, axis=0) for one in column]

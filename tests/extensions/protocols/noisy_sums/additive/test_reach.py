@@ -28,11 +28,11 @@ DRAWS = 1200
 """Of each of 9 settings: 10,800 cases, each of which adds, nulls and replaces a record."""
 KINDS: dict[str, tuple[int, dict[str, Any]]] = {
     "two": (2, {}),
-    "three": (3, {}),
+    "three": (3, {"loss": "softmax"}),
     "five": (5, {"loss": "softmax"}),
     "number": (1, {"loss": "squared"}),
     "weights": (2, {"class_weights": (0.3, 1.0)}),
-    "weights of three": (3, {"class_weights": (0.3, 1.0, 0.1)}),
+    "weights of three": (3, {"loss": "softmax", "class_weights": (0.3, 1.0, 0.1)}),
     "coarse": (2, {"cells": "coarse"}),
     "even": (2, {"cells": "equal"}),
     "persons": (2, {"rows_per_unit": 3}),
