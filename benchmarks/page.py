@@ -21,10 +21,11 @@ SLOT = re.compile(
 _FIELDS = ("machine", "settings", "rows")
 _HEAD = """# Results
 
-Made by `python -m benchmarks report` of the files in `benchmarks/results`, which have raw samples,
-settings and versions too. Three parties where nothing else is said; counts of rounds and bytes are
-exact, times are to be compared within a table only. `python -m benchmarks list` names what makes
-which; `--record` replaces what is recorded, and without it a run writes into `reruns` beside it.
+`python -m benchmarks report` makes this page from the files in `benchmarks/results`, which have raw
+samples, settings and versions too. Runs have three parties unless a table says otherwise. Counts of
+rounds and bytes are exact; compare times within one table only. `python -m benchmarks list` names
+what makes which. `--record` replaces what is recorded, and otherwise a run writes into `reruns`
+beside it.
 """
 
 
@@ -42,8 +43,8 @@ class Recorded:
     def made(self) -> str:
         """When and on what it was made."""
         machine = self.content["machine"]
-        kind = f"{machine.get('processor', 'a machine not recorded')}, {machine.get('cores')} cores"
-        return f"{self.content.get('recorded', 'date not recorded')} on {kind}"
+        kind = f"{machine.get('processor', 'an unknown machine')}, {machine.get('cores')} cores"
+        return f"{self.content.get('recorded', 'an earlier day')} on {kind}"
 
 
 def read(folder: Path) -> list[Recorded]:

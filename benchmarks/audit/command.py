@@ -203,9 +203,9 @@ def attacks(
         Result(
             r"audit-epsilon-[\d.]+",
             "How much epsilon attacks on one run show at least (Steinke, Nasr and Jagielski, "
-            "2023), at delta 1e-5 and 95 % confidence. **No run that does what it says is above "
-            "its claim**; one that adds a tenth of the noise is, and so is one that does not "
-            "clip, where 2 is claimed.",
+            "2023), at delta 1e-5 and 95 % confidence. **Every right run stays below its "
+            "claim.** One that adds a tenth of the noise is above it, and so is one that leaves "
+            "out clipping, if 2 is claimed.",
             options="--epsilon EPSILON",
             columns="host | attack | fault | epsilon, at least | if all were guessed | epsilon, "
             "claimed | above the claim",

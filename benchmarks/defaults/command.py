@@ -39,8 +39,8 @@ CONSTANT = "constant"
     results=[
         Result(
             "defaults",
-            "What `pea train --data X --epsilon E --delta D` reaches with nothing else given, "
-            "beside the best settings known: accuracy, or the area under the ROC curve of tables. "
+            "What `pea train --data X --epsilon E --delta D` reaches, beside the best settings "
+            "known: accuracy, or the area under the ROC curve of tables. "
             "Aims are 0.3 points of accuracy and 0.01 of area. The best known of a table is the "
             "best mean of 42 settings on the same splits, so somewhat too high by chance.",
             columns="data | records | measure | by default | best known | behind | within aim",

@@ -122,8 +122,9 @@ def row(aggregation: str, runs: Mapping[tuple[str, str], Any]) -> dict[str, Any]
             "fl-robust",
             "Percent, in three runs, of the test records and of those with a backdoor's trigger, "
             "which are taken for its class; records are dealt out unevenly (Dirichlet, 1). **The "
-            "median and the trimmed mean never let it in**, multi-Krum once. Behind masks a bound "
-            "of norms helps if attackers keep it, which takes proofs, and not against backdoors.",
+            "median and the trimmed mean keep it out**, multi-Krum lets it in once. Behind masks "
+            "a bound of norms helps if attackers keep it, which takes proofs, and backdoors "
+            "still work.",
             columns="*",
         )
     ],

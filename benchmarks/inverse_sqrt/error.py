@@ -73,9 +73,9 @@ HostNames = Annotated[
         Result(
             "inverse-sqrt-error",
             "14,000 points from 0.01 to 1e5, as many in every decade; percentages are of "
-            "1/sqrt(x), up to 300, the paper's range, where no column says otherwise. Only the "
-            "one-hot form never exceeds 1/sqrt(x), which is what clipping needs; the paper's does "
-            "beyond 300. **TF Encrypted's `inv_sqrt()` is nearer to 1/sqrt(x) than ours**, on "
+            "1/sqrt(x), up to 300, the paper's range. Only the one-hot form always stays below "
+            "1/sqrt(x), which is what clipping needs. **TF Encrypted's `inv_sqrt()` is nearer to "
+            "1/sqrt(x) than ours**, on "
             "both sides of it, in more than twice the rounds. CrypTen's own diverge from x = 205 "
             "on.",
             columns="host | method | f | worst below, % | worst above, % | mean, % | points "

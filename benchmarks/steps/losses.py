@@ -262,8 +262,8 @@ DIGITS_RATES, MNIST_RATES = (4.0, 7.0, 10.0, 14.0, 20.0), (20.0, 40.0)
         ),
         Result(
             "losses-accuracy",
-            "At epsilon 2, rate and bound chosen for each: softmax is no more accurate for linear "
-            "models, and dearer; so the sigmoid is the default.",
+            "At epsilon 2, rate and bound chosen for each: softmax is as accurate as the sigmoid "
+            "for linear models, and dearer; so the sigmoid is the default.",
             columns="data | loss | C | lr | accuracy, % | standard deviation",
         ),
     ],

@@ -62,8 +62,8 @@ HOSTS = {
             "sha256:8f8c43733e57e94e5005ec1a97ad542b0383a425ec745eb6c0dd8dac89f284b1",
         ),
         "tests.hosts.tf_encrypted_tests",
-        "`aby3_test.py` with `tfe_ext.ABY3` in place of its class and a device for each player; "
-        "`test_error`, which asserts nothing, makes 2,000 rounds instead of 100,000.",
+        "`aby3_test.py` with `tfe_ext.ABY3` in place of its class. Each player has a device. "
+        "`test_error` makes 2,000 rounds instead of 100,000.",
         tf_encrypted_tests.PARTS,
         expected.TF_ENCRYPTED,
     ),
@@ -75,9 +75,9 @@ HOSTS = {
             "sha256:8c106ecc1547f892b488c560a27acd6787e216cb77bf7659a3d4e8271a1d4fb7",
         ),
         "tests.hosts.crypten_tests",
-        "all files but three after `crypten_ext.enable()`, whose processes are forked instead of "
-        "started anew, and that meet over TLS after `tls:`. `test_cuda` needs a GPU, and the host "
-        "itself skips every test of `test_benchmark` and `test_models`.",
+        "all files except three after `crypten_ext.enable()`. Their processes are forked. After "
+        "`tls:` they meet over TLS. `test_cuda` needs a GPU. CrypTen itself skips all of "
+        "`test_benchmark` and `test_models`.",
         crypten_tests.PARTS,
         expected.CRYPTEN,
     ),
@@ -210,7 +210,7 @@ def main() -> None:
             parts = outcomes(HOSTS[name], given.data_dir, results, kind, given.tests)
         pages += page(HOSTS[name], parts)
         wrong += surprises(HOSTS[name], merged(parts))
-    text = "\n".join(["# The hosts' own tests on our classes", "", INTRODUCTION, "", *pages])
+    text = "\n".join(["# The frameworks' own tests on our classes", "", INTRODUCTION, "", *pages])
     print(text)
     if given.write and not wrong and not given.hosts:
         DOCUMENT.write_text(text)
@@ -219,9 +219,9 @@ def main() -> None:
 
 
 INTRODUCTION = (
-    "`make host-tests` fetches the hosts' source distributions, runs these tests and renews this\n"
-    "page; it fails where something else comes out than what is listed. Seconds are those of a\n"
-    "loaded machine, three hours in all."
+    "`make host-tests` fetches the frameworks' source distributions, runs their tests and\n"
+    "renews this page. It fails if a result differs from the list. Seconds are those of a loaded machine,\n"
+    "three hours in all."
 )
 
 

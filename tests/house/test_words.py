@@ -7,12 +7,9 @@ import pytest
 from tests.house.words import ROOT, documents, measure, sentences
 
 LATER = {
-    "docs/explanation/paper_map.md",
-    "docs/explanation/results.md",
     "docs/how-to/federated/federated.md",
     "docs/how-to/federated/flower.md",
     "docs/how-to/install.md",
-    "docs/reference/host_tests.md",
     "docs/tutorials/columns.md",
     "docs/tutorials/curves.md",
     "docs/tutorials/three_hospitals.md",

@@ -160,7 +160,7 @@ class Learning:
         Result(
             "fl-accuracy",
             "Rounds to an accuracy on MNIST, beside Table III of Li et al. The chain needs as "
-            "many rounds as FedAvg; Laplace noise of their code costs none to 95 or 92 % at "
+            "many rounds as FedAvg; Laplace noise of their code is free up to 95 or 92 % at "
             "epsilon 8.",
             columns="model | parts | method | accuracy, % | rounds to 80 % | rounds to 90 % | "
             "rounds to 95 % | published",

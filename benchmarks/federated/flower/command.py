@@ -35,8 +35,8 @@ ENGINE = "benchmarks.federated.flower.engine"
             "fl-flower-costs",
             "Beside Flower 1.42's SecAgg+, with as many shares and the same threshold, and its "
             "FedAvg, in which the server reads every model. **Where Flower's is better**: of a "
-            "million values and up to 20 clients its clients compute less, 0.09 s and not 0.28 s "
-            "with 5, and it asks a client four times in a round, ours six.",
+            "million values and up to 20 clients its clients compute less, 0.09 s where ours "
+            "take 0.28 s with 5, and it asks a client four times in a round, ours six.",
             options="--part costs --flower-python PYTHON",
             columns="clients | values | way | messages | kB a client | client, CPU s | server, "
             "CPU s",
@@ -52,8 +52,8 @@ ENGINE = "benchmarks.federated.flower.engine"
         ),
         Result(
             "fl-flower-lost",
-            "One or ten of 50 no longer answer from a message on. SecAgg+ loses the round where "
-            "they go before they have dealt shares; ours goes on without them.",
+            "One or ten of 50 leave at some message. SecAgg+ loses the round if they leave "
+            "before they have dealt shares; ours goes on.",
             options="--part lost --flower-python PYTHON",
         ),
         Result(

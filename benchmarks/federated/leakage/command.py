@@ -68,8 +68,8 @@ Tries = Annotated[int, Option(help="First guesses of a reading, until one matche
         ),
         Result(
             r"fl-leak-noise-\w+",
-            'The same by the variance of noise. **A loss above 0.15 is not "no leak"**: at '
-            "variance 1e-4 noise cannot be matched, and both records are rebuilt.",
+            "The same by the variance of noise. **A loss above 0.15 may still leak**: at "
+            "variance 1e-4 noise is beyond matching, and both records are rebuilt.",
             options="--noise",
             columns="noise | variance | matching loss, least | image error, least | rebuilt",
             where="data = digits and noise = Gaussian",

@@ -229,13 +229,13 @@ SWEEPS: dict[str, Callable[[Sequence[int]], Sweep]] = {
         Result(
             "fl-dp-clip.*",
             "A small bound cuts updates short, a large one brings more noise. Adaptive clipping "
-            "does not reach the best fixed bound in 20 rounds.",
+            "stays below the best fixed bound in 20 rounds.",
             options="--part clip",
             columns="clipping | C at first | C at last | accuracy, % | standard deviation",
         ),
         Result(
             "fl-dp-local.*",
-            "Every client adds noise itself and trusts nobody: **it takes an epsilon of 100 an "
+            "Every client adds all the noise itself: **it takes an epsilon of 100 an "
             "update** to come near what the server's noise gives at 10 for the whole run.",
             options="--part local",
             columns="clients | epsilon of one update | C | epsilon of a client | accuracy, %",

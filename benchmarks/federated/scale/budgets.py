@@ -24,8 +24,8 @@ CLIENTS, VALUES = 1000, 1_000_000
         Result(
             "fl-budgets-.*",
             "Clients are made anew for each message; the server is a process of its own, and "
-            "`before` what Python, torch and the keys take. Bytes beyond the values do not depend "
-            "on how many there are.",
+            "`before` what Python, torch and the keys take. Bytes beyond the values are the same "
+            "for any number of them.",
             columns="corrupt, % | lost, % | in the sum | client, CPU s | kB beyond "
             "values | server, CPU s | server, MB before | server, MB at most",
         )

@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).with_name("flower_round.py")
     results=[
         Result(
             "fl-scale(-.*)?",
-            "A round of 10,000 values in which nobody is lost, beside "
+            "A whole round of 10,000 values, beside "
             "Flower's functions without its engine, whose rounds of more than 80 clients have 80 "
             "of them. **A client of ours takes 14, 8 and 6 times less processor time at 30, 300 "
             "and 1,000 clients, and the server 120 to 170 times less**, on a graph for a server "
