@@ -220,8 +220,8 @@ def main() -> None:
 
 INTRODUCTION = (
     "`make host-tests` fetches the frameworks' source distributions, runs their tests and\n"
-    "renews this page. It fails if a result differs from the list. Seconds are those of a loaded machine,\n"
-    "three hours in all."
+    "renews this page. It fails if a result differs from the list. Seconds are those of a loaded\n"
+    "machine, three hours in all."
 )
 
 
