@@ -103,7 +103,7 @@ class ClipByNorm(AutogradFunction):
 
 
 def count_correct(logits: MPCTensor, targets: MPCTensor) -> int:
-    """Returns in how many rows no logit exceeds that of the true class; opens that number only.
+    """Returns the number of correct predictions; opens only that number.
 
     Args:
         logits: encrypted (rows, classes).
@@ -114,6 +114,12 @@ def count_correct(logits: MPCTensor, targets: MPCTensor) -> int:
 
     Raises:
         ArgumentError: other shapes.
+
+    Examples:
+        >>> logits = crypten.cryptensor(torch.tensor([[0.1, 0.9], [0.8, 0.2]]))
+        >>> targets = crypten.cryptensor(torch.tensor([[0.0, 1.0], [0.0, 1.0]]))
+        >>> crypten_ext.count_correct(logits, targets)
+        1
     """
     misses = count_misses(ring_of(logits), logits.share, targets.share, ties="right")
     (count,) = open_sum([misses.reshape(1)])

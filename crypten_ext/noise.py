@@ -24,7 +24,7 @@ def gaussian_noise(
     dealer_noise: bool = False,
     source: NoiseSource | None = None,
 ) -> MPCTensor:
-    """Returns fresh encrypted noise: a discrete Gaussian on the fixed-point grid.
+    """Returns fresh encrypted noise, a discrete Gaussian that no party knows.
 
     Args:
         shape: shape of the result.
@@ -54,6 +54,11 @@ def gaussian_noise(
 
     Source:
         Ruan et al., S&P 2023, Protocol 2.
+
+    Examples:
+        >>> noise = crypten_ext.gaussian_noise((1000,), sigma=1.0)
+        >>> abs(noise.get_plain_text().mean()) < 0.5
+        tensor(True)
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     zero = ArithmeticSharedTensor.PRZS(_size(shape)).share

@@ -66,7 +66,7 @@ FUNCTIONS: dict[str, type[AutogradFunction]] = {
 
 
 def enable() -> None:
-    """Encrypted tensors have our methods from here on; a second call changes nothing.
+    """Adds PEA's methods to encrypted tensors; a second call changes nothing.
 
     Adds ``inverse_sqrt``, ``clip_factor``, ``clip_by_norm`` (and what `crypten_ext.nn` calls) to
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
@@ -86,6 +86,12 @@ def enable() -> None:
         InsecureError: CrypTen is configured for its replicated protocol or for active security,
             or the third party at hand is CrypTen's own server.
         PeaError: another extension has taken one of the names.
+
+    Examples:
+        >>> crypten_ext.enable()
+        >>> roots = crypten.cryptensor(torch.tensor([0.25, 4.0])).inverse_sqrt()
+        >>> roots.get_plain_text().round(decimals=2)
+        tensor([2.0000, 0.5000])
     """
     check_configuration()
     taken = [name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls]
@@ -106,7 +112,14 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """CrypTen is as it was before `enable`; a second call changes nothing."""
+    """Restores CrypTen as it was before `enable`; a second call changes nothing.
+
+    Examples:
+        >>> crypten_ext.disable()
+        >>> crypten_ext.is_enabled()
+        False
+        >>> crypten_ext.enable()
+    """
     for name, cls in FUNCTIONS.items():
         if FUNCTION_REGISTRY.get(name) is cls:
             del FUNCTION_REGISTRY[name]
@@ -123,5 +136,10 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether `enable` is in force."""
+    """Returns whether `enable` is in force.
+
+    Examples:
+        >>> crypten_ext.is_enabled()
+        True
+    """
     return all(FUNCTION_REGISTRY.get(name) is cls for name, cls in FUNCTIONS.items())

@@ -47,7 +47,7 @@ def defaults(
     parties: int = 3,
     colluders: int = 1,
 ) -> Defaults:
-    """Returns the settings of a linear model of which a script chooses nothing.
+    """Returns settings of a linear model, so that you need not choose any.
 
     They follow from public facts, as those of `pea train`, so that every party has the same:
 
@@ -84,6 +84,13 @@ def defaults(
 
     Raises:
         ArgumentError: a value out of range, or no noise gives that epsilon.
+
+    Examples:
+        >>> chosen = crypten_ext.defaults(
+        ...     kind="tables", records=400, columns=30, classes=2, epsilon=2.0, delta=1e-4
+        ... )
+        >>> chosen.steps, chosen.batches["sample_rate"]
+        (20, 1.0)
     """
     Whole(1).check("columns", columns)
     config = settings_of(

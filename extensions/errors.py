@@ -8,9 +8,18 @@ from extensions.sentences import sentence
 
 
 class PeaError(Exception):
-    """Base class of every error that this project raises on purpose.
+    """Is the base class of every error that PEA raises on purpose.
 
     A pickled one, as worker processes send it, has message and attributes again.
+
+    Examples:
+        >>> import fl
+        >>> from extensions.errors import PeaError
+        >>> try:
+        ...     fl.CentralDP(clip=-1, noise_multiplier=1)
+        ... except PeaError as error:
+        ...     print(error)
+        clip must be positive and finite, not -1.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -25,7 +34,7 @@ def _restored(kind: type[PeaError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class ArgumentError(PeaError, ValueError):
-    """An argument is not what it must be. Its fields make the sentence (`extensions.sentences`).
+    """Says which argument is wrong, and what would be right (`extensions.sentences`).
 
     Attributes:
         code: what kind of error it is, a key of `extensions.sentences.SENTENCES`.
@@ -34,6 +43,15 @@ class ArgumentError(PeaError, ValueError):
         rule: what it must be: a text, or one of `extensions.rules`. Other arguments stand in
             braces: ``{delta}``, ``{init=local}``.
         hint: what to do; likewise.
+
+    Examples:
+        >>> import fl
+        >>> from extensions.errors import ArgumentError
+        >>> try:
+        ...     fl.CentralDP(clip=-1, noise_multiplier=1)
+        ... except ArgumentError as error:
+        ...     print(error.code, error.argument, error.value)
+        range clip -1
     """
 
     def __init__(
@@ -60,7 +78,13 @@ def install_command(extra: str) -> str:
 
 
 class MissingExtraError(PeaError, ImportError):
-    """An optional dependency is not installed; the message gives the pip command."""
+    """Says that an optional package is missing, and which command installs it.
+
+    Examples:
+        >>> from extensions.errors import MissingExtraError
+        >>> print(MissingExtraError("torch", "fl"))
+        torch is not installed. Type in your clone of PEA: pip install '.[fl]'
+    """
 
     def __init__(self, package: str, extra: str) -> None:
         text = f"{package} is not installed. Type in your clone of PEA: {install_command(extra)}"
@@ -80,23 +104,59 @@ class UnsupportedVersionError(PeaError, ImportError):
 
 
 class InsecureError(PeaError, RuntimeError):
-    """The request would give a secret away; the message says what leaks and what to do."""
+    """The request would give a secret away; the message says what leaks and what to do.
+
+    Examples:
+        >>> from extensions.errors import InsecureError, PeaError
+        >>> issubclass(InsecureError, PeaError)
+        True
+    """
 
 
 class InsecureWarning(UserWarning):
-    """A secret is given to somebody because nobody has chosen otherwise; says to whom."""
+    """Warns that an unchosen default shows a secret to somebody, and says to whom.
+
+    Examples:
+        >>> import warnings
+        >>> from extensions.errors import InsecureWarning
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", InsecureWarning)  # an insecure choice now raises
+    """
 
 
 class PrivacyWarning(UserWarning):
-    """What is asked for is differentially private, but protects little."""
+    """Warns that an epsilon is too large to protect much.
+
+    Examples:
+        >>> import warnings
+        >>> from extensions.errors import PrivacyWarning
+        >>> from extensions.privacy.accounting import calibrate_noise
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     _ = calibrate_noise(epsilon=30.0, delta=1e-5, sample_rate=0.1, steps=10)
+        >>> [warning.category.__name__ for warning in caught]
+        ['PrivacyWarning']
+    """
 
 
 class GradientError(PeaError, RuntimeError):
-    """The gradients at hand are not the ones that a private step may use."""
+    """The gradients at hand are not the ones that a private step may use.
+
+    Examples:
+        >>> from extensions.errors import GradientError, PeaError
+        >>> issubclass(GradientError, PeaError)
+        True
+    """
 
 
 class UnsupportedLayerError(PeaError, TypeError):
-    """A layer has no per-example norm, or was converted wrongly; the message names it."""
+    """A layer has no per-example norm, or was converted wrongly; the message names it.
+
+    Examples:
+        >>> from extensions.errors import UnsupportedLayerError, PeaError
+        >>> issubclass(UnsupportedLayerError, PeaError)
+        True
+    """
 
 
 class LostError(PeaError):
@@ -104,7 +164,13 @@ class LostError(PeaError):
 
 
 class PartyLostError(LostError, ConnectionError):
-    """A party died or fell silent; the message begins with its rank."""
+    """Says that a party died or fell silent; the message begins with its rank.
+
+    Examples:
+        >>> from extensions.errors import PartyLostError
+        >>> print(PartyLostError(2, "did not answer for 60 s"))
+        party 2 did not answer for 60 s
+    """
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(f"party {rank} {reason}")
@@ -157,7 +223,15 @@ class TransferError(PeaError, ValueError):
 
 
 class UpdateError(PeaError, ValueError):
-    """A client's update cannot be used; the message says why, and gives none of its values."""
+    """Says why a client's update is unusable; the message contains none of its values.
+
+    Examples:
+        >>> try:
+        ...     fl.protocols.check_update(np.array([1.0, np.nan]), size=2)
+        ... except fl.UpdateError as error:
+        ...     print(error)
+        values of the update are NaN or infinite
+    """
 
 
 class WorkerLostError(LostError, RuntimeError):
@@ -171,9 +245,14 @@ _NAMED = 10
 
 
 class RoundError(PeaError, RuntimeError):
-    """A round of federated learning failed; the message names it, and who was left out, at most 10.
+    """Says why a federated round failed, and which clients were left out (at most 10).
 
     `refused` has all of them, and why.
+
+    Examples:
+        >>> from extensions.errors import RoundError
+        >>> print(RoundError(3, "too few clients are left", {7: "late"}))
+        round 3: too few clients are left Left out: client 7: late;
     """
 
     def __init__(self, number: int, reason: str, refused: Mapping[int, str] | None = None) -> None:

@@ -23,13 +23,22 @@ from fl.training.optimizers import ServerOptimizer
 
 @dataclass(frozen=True, kw_only=True)
 class FedProx(LocalSGD):
-    """SGD on the loss and mu / 2 times the squared distance to the model that the server sent.
+    """Trains a client on its loss plus mu / 2 times the squared distance to the server's model.
 
     Attributes:
         mu: weight of that distance; 0 is `LocalSGD`.
 
     Source:
         Li et al., MLSys 2020, Algorithm 2.
+
+    Examples:
+        >>> from torch.nn.functional import cross_entropy
+        >>> train = fl.algorithms.FedProx(
+        ...     mu=0.1, epochs=1, batch_size=10, lr=0.1, loss=cross_entropy
+        ... )
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator(), train=train)
+        >>> run.fit(rounds=2, test_set=test).accuracy > 0.3
+        True
     """
 
     mu: float = 0.01
@@ -48,13 +57,22 @@ _CONTROL = "control."
 
 @dataclass(frozen=True, kw_only=True)
 class Scaffold(LocalSGD):
-    """SGD whose steps are corrected by how the client's gradients differ from all clients'.
+    """Trains a client with SGD, corrected for how its gradients differ from the others'.
 
-    Every client keeps a control variate c_k between its rounds; c, their mean, travels beside the
-    model, so that messages are twice as long. The mean of a round is of equal weights.
+    Each client keeps a control variate c_k between its rounds. Their mean c travels with the model,
+    so messages are twice as long. All clients of a round have equal weights.
 
     Source:
         Karimireddy et al., ICML 2020, Algorithm 1, with option II for c_k.
+
+    Examples:
+        >>> from torch.nn.functional import cross_entropy
+        >>> train = fl.algorithms.Scaffold(epochs=1, batch_size=10, lr=0.1, loss=cross_entropy)
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.PlainAggregator(), train=train, weighting="equal"
+        ... )
+        >>> run.fit(rounds=2, test_set=test).accuracy > 0.3
+        True
     """
 
     stateful: ClassVar[bool] = True
@@ -102,13 +120,19 @@ STEPS = "steps"
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizedSGD(LocalSGD):
-    """SGD of which a client sends the change over its number of steps: its part of FedNova.
+    """Trains a client with SGD, and sends the change divided by its steps: part of FedNova.
 
-    Clients of more records take more steps in a round, and no longer pull the model to themselves.
-    Give it with `FedNova` as the server's optimizer.
+    Clients with more records take more steps, and this keeps them from dominating the model. Use it
+    with `FedNova` as the server's optimizer.
 
     Source:
         Wang et al., NeurIPS 2020, equation (11), for SGD without momentum.
+
+    Examples:
+        >>> from torch.nn.functional import cross_entropy
+        >>> train = fl.algorithms.NormalizedSGD(epochs=1, batch_size=10, lr=0.1, loss=cross_entropy)
+        >>> train.steps(150)
+        15
     """
 
     whole_model: ClassVar[bool] = True
@@ -132,10 +156,20 @@ class NormalizedSGD(LocalSGD):
 
 @dataclass(frozen=True, kw_only=True)
 class FedNova(ServerOptimizer):
-    """Takes the mean of clients' normalized changes times their mean number of steps.
+    """Moves the model by the clients' mean normalized change times their mean number of steps.
 
     Source:
         Wang et al., NeurIPS 2020, equation (11): tau_eff is the mean of clients' steps.
+
+    Examples:
+        >>> from torch.nn.functional import cross_entropy
+        >>> train = fl.algorithms.NormalizedSGD(epochs=1, batch_size=10, lr=0.1, loss=cross_entropy)
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.PlainAggregator(), train=train,
+        ...     server_optimizer=fl.algorithms.FedNova(),
+        ... )
+        >>> run.fit(rounds=2, test_set=test).accuracy > 0.3
+        True
     """
 
     needs: ClassVar[tuple[str, ...]] = (STEPS,)

@@ -18,15 +18,22 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRound:
-    """What a client's training is told beside its records.
+    """Tells a client's training which round it is, besides its records.
 
     Attributes:
         number: of the round, from 1.
-        client: whose training it is.
+        client: number of the client.
         seed: public; torch's default generator begins with it in each training.
-        share: of the run's clients that settings select for a round.
+        share: part of the run's clients that take part in a round.
         extra: tensors beside the model, by name: the mean of what clients returned of them last.
         state: what this client's training returned as its state last; empty before.
+
+    Examples:
+        >>> def train(model, records, round: fl.ClientRound):
+        ...     with torch.no_grad():
+        ...         model[1].bias += round.number
+        >>> given = fl.ClientRound(number=3, client=7, seed=1)
+        >>> train(model := fl.models.logistic(64), clients[0], given)
     """
 
     number: int
@@ -39,7 +46,7 @@ class ClientRound:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientResult:
-    """What a client's training returns beside the model that it trained in place.
+    """Holds what a client's training returns besides the model, which it trains in place.
 
     Attributes:
         metrics: numbers by name, of which the round's report has the mean; the training lists the
@@ -47,6 +54,11 @@ class ClientResult:
         extra: new values of tensors that the training's `extra(model)` states; their mean is what
             everybody has in the next round.
         state: tensors that this client keeps to itself until it is selected again.
+
+    Examples:
+        >>> result = fl.ClientResult(metrics={"loss": 0.25})
+        >>> result.metrics["loss"]
+        0.25
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -24,7 +24,7 @@ _SHOWN = 60
 
 
 def tensors(data: Any, label: Any = "label", features: Sequence[Any] = ()) -> TensorDataset:
-    """Returns records (records, ...) and labels of data in memory, in its order.
+    """Returns records (records, ...) and labels of data in memory, in the same order.
 
     Columns of single numbers make records (records, columns). Images of Pillow become (channels,
     height, width) in [0, 1], grey or RGB; integers stay integers.
@@ -38,6 +38,13 @@ def tensors(data: Any, label: Any = "label", features: Sequence[Any] = ()) -> Te
     Raises:
         ArgumentError: no such column; data of another kind; by column and row from 0, a value that
             is missing, NaN, infinite, no number, or of another shape than the first.
+
+    Examples:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": [20, 30], "dose": [1.5, 2.5], "label": [0, 1]})
+        >>> fl.datasets.tensors(frame, label="label").tensors
+        (tensor([[20.0000,  1.5000],
+                [30.0000,  2.5000]]), tensor([0, 1]))
     """
     columns = _columns(data, label)
     chosen = list(features) or [name for name in columns if name != label]
@@ -117,6 +124,14 @@ def from_leaf(folder: Path | str) -> dict[str, TensorDataset]:
         ArgumentError: no such files; one of another layout, with a user of a file before, or whose
             records and labels are not as many as ``num_samples`` says; by file, user and row, no
             finite numbers of one shape.
+
+    Examples:
+        >>> import json, pathlib
+        >>> data = {"ann": {"x": [[0.0, 1.0]], "y": [3]}}
+        >>> content = {"users": ["ann"], "num_samples": [1], "user_data": data}
+        >>> _ = pathlib.Path("all.json").write_text(json.dumps(content))
+        >>> fl.datasets.from_leaf(".")["ann"].tensors
+        (tensor([[0., 1.]]), tensor([3]))
     """
     found: dict[str, TensorDataset] = {}
     for file in sorted(Path(folder).glob("*.json")):

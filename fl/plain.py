@@ -16,7 +16,7 @@ Update = npt.NDArray[np.float32]
 
 
 class PlainAggregator(Aggregator):
-    """Federated averaging as published. **Insecure**: the server reads every client's update.
+    """Averages plain updates, as published. **Insecure**: the server reads every update.
 
     Cost:
         One message a client, of 4 bytes a value; of 8 bytes a value that is not 0, with its place,
@@ -27,6 +27,12 @@ class PlainAggregator(Aggregator):
 
     Source:
         McMahan et al., AISTATS 2017, Algorithm 1.
+
+    Examples:
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates)
+        >>> outcome.aggregate.mean.tolist()
+        [2.0, 3.0]
     """
 
     min_clients = 1

@@ -20,12 +20,12 @@ BLOCK = 1 << 16
 
 
 class RobustAggregator(PlainAggregator):
-    """Federated averaging by a mean that withstands some clients that send anything.
+    """Averages updates by a rule that withstands some malicious clients.
 
-    **Insecure**: the server reads every client's update. A mask hides single updates and with them
-    what these rules compare, so that no aggregator with masks has them. What an honest client does
-    under masks, such as `CentralDP`'s clipping, bounds honest clients only; to hold others to a
-    norm takes proofs in zero knowledge (Lycklama et al., S&P 2023), which are not here.
+    **Insecure**: the server reads every client's update, because these rules compare single
+    updates. Masks would hide them. Under masks, clipping such as `CentralDP`'s bounds honest
+    clients only; to bound others takes zero-knowledge proofs (Lycklama et al., S&P 2023), which
+    PEA does not have.
 
     Guarantees:
         All clients count alike, however many records they have: these are the clients' own words.
@@ -49,6 +49,12 @@ class RobustAggregator(PlainAggregator):
 
     Source:
         Yin et al., ICML 2018 (median, trimmed); Blanchard et al., NeurIPS 2017 (Krum).
+
+    Examples:
+        >>> updates = {k: np.array([1.0, 2.0]) for k in range(4)} | {4: np.array([1e6, -1e6])}
+        >>> outcome = fl.protocols.aggregate(fl.RobustAggregator(rule="median"), updates)
+        >>> outcome.aggregate.mean.tolist()
+        [1.0, 2.0]
     """
 
     def __init__(

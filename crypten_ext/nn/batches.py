@@ -55,10 +55,10 @@ def poisson_batches(
     overflow_probability: float = OVERFLOW_PROBABILITY,
     source: NoiseSource | None = None,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    """Yields encrypted batches in which each record of each party is present with `sample_rate`.
+    """Yields encrypted batches; each record of each party is in one with `sample_rate`.
 
-    Every party calls it with its own plaintext records. It draws its own sample in private, and
-    pads it with rows that count for nothing to a public number of rows, so that nobody learns how
+    Call it at every party with the party's own plaintext records. Each party draws its sample in
+    private, and pads it with empty rows to a public number, so the other parties do not learn how
     many records were drawn. The rows of all parties are concatenated in rank order.
 
     Args:
@@ -83,6 +83,12 @@ def poisson_batches(
     Raises:
         ArgumentError: in every party and before anything is shared: NaN, infinity, rows beyond the
             norm bound, wrong labels, or settings out of range or that differ between parties.
+
+    Examples:
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=0.5, steps=2, classes=3):
+        ...     print(xb.size()[1], yb.size()[1])
+        4 3
+        4 3
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     settings = {
@@ -132,10 +138,10 @@ def marked(batch: Sample, x: MPCTensor, y: MPCTensor) -> tuple[MPCTensor, MPCTen
 def vouch_for(
     x: MPCTensor, y: MPCTensor, *, sample_rate: float, max_feature_norm: float
 ) -> tuple[MPCTensor, MPCTensor]:
-    """Returns encrypted records as a batch for one step, on the caller's word; nothing is sent.
+    """Declares encrypted records to be a batch for one step; nothing is sent.
 
-    `poisson_batches` draws and checks what is taken on trust here. If one of these is false, the
-    epsilon that an optimizer reports is false:
+    `poisson_batches` checks what you declare here. The epsilon that an optimizer reports is right
+    only if all of this is true:
 
     - Row j of x and of y is one record, and depends on no other.
     - Each record is in the sample with probability `sample_rate`, drawn afresh for this batch and
@@ -153,6 +159,13 @@ def vouch_for(
     Raises:
         ArgumentError: a rate or bound out of range, shapes or precisions that do not fit.
         GradientError: a batch already, or a sample that was vouched for before.
+
+    Examples:
+        >>> features = crypten.cryptensor(torch.full((6, 4), 0.5))
+        >>> targets = crypten.cryptensor(torch.eye(3).repeat(2, 1))
+        >>> xb, yb = crypten_ext.vouch_for(features, targets, sample_rate=1.0, max_feature_norm=1.0)
+        >>> xb.size()
+        torch.Size([6, 4])
     """
     batch = vouched(tuple(x.size()), tuple(y.size()), max_feature_norm, sample_rate)
     check_same_bits("y", y, ring_of(x).frac_bits)
@@ -172,14 +185,14 @@ def vouch_for(
 def in_pieces(
     batches: Iterable[tuple[MPCTensor, MPCTensor]], rows: int
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    """Yields batches in pieces of so many rows: the optimizer makes its step with the last of each.
+    """Splits batches into pieces that fit into memory; the last piece makes the step.
 
-    With all others `step` adds up clipped gradients, and no noise; nothing is accounted for before
-    the last. As in Opacus's BatchMemoryManager, a script needs no other change.
+    For each earlier piece `step` only adds up clipped gradients. Noise and accounting come with the
+    last one. As with Opacus's BatchMemoryManager, your script needs no other change.
 
     Args:
         batches: of `poisson_batches`, or what `vouch_for` returned.
-        rows: the most of a piece; public.
+        rows: most rows of a piece; public.
 
     Yields:
         features and targets of a piece, in turn; all must be passed on.
@@ -191,6 +204,11 @@ def in_pieces(
     Raises:
         ArgumentError: fewer rows than one.
         GradientError: tensors that are no batch, of two batches, or changed between two pieces.
+
+    Examples:
+        >>> batches = crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3)
+        >>> [len(xb) for xb, yb in crypten_ext.in_pieces(batches, rows=30)]
+        [26, 27, 27]
     """
     Whole(1).check("rows", rows)
     for x, y in batches:
@@ -243,9 +261,14 @@ def share_records(
     classes: int | None = None,
     max_feature_norm: float = 1.0,
 ) -> tuple[MPCTensor, MPCTensor]:
-    """Returns all parties' records encrypted, in rank order, unpadded: for evaluation only.
+    """Returns all parties' records encrypted, in rank order and unpadded; for evaluation only.
 
     Args and errors are those of `poisson_batches`.
+
+    Examples:
+        >>> features, targets = crypten_ext.share_records(x, y, classes=3)
+        >>> features.size(), targets.size()
+        (torch.Size([80, 4]), torch.Size([80, 3]))
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     records, rows, shape = _prepare(x, y, ring, classes, max_feature_norm, {})

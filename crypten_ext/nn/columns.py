@@ -31,9 +31,9 @@ def column_batches(
     classes: int | None = None,
     max_feature_norm: float = 1.0,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    """Yields all records in each step, of which every party has other columns in the same order.
+    """Yields all records in each step, if parties have other columns of the same records.
 
-    Every party calls it with its own, and one with the labels:
+    Call it at every party with its own columns in the same order, and at one with the labels:
 
         for features, targets in crypten_ext.column_batches(x, y, steps=10):
             ...
@@ -59,6 +59,12 @@ def column_batches(
     Raises:
         ArgumentError: in every party and before anything is shared: other numbers of records,
             labels at none or several, or what `crypten_ext.poisson_batches` refuses.
+
+    Examples:
+        >>> labels = y if crypten.communicator.get().get_rank() == 0 else None
+        >>> for xb, yb in crypten_ext.column_batches(x, labels, steps=1):
+        ...     print(xb.size(), yb.size())
+        torch.Size([40, 8]) torch.Size([40, 3])
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     records = _agreed(ring, x, y, steps, classes, max_feature_norm)

@@ -106,6 +106,13 @@ class BCEWithLogitsLoss(_SummedCrossEntropy):
     Raises:
         GradientError: another reduction.
         ArgumentError: shapes that differ.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3):
+        ...     crypten_ext.nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        >>> model.weight.grad.size()
+        torch.Size([3, 4])
     """
 
     kind = "sigmoid"
@@ -124,6 +131,13 @@ class CrossEntropyLoss(_SummedCrossEntropy):
     Raises:
         GradientError: another reduction.
         ArgumentError: shapes that differ, or other than 2..128 classes.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3):
+        ...     crypten_ext.nn.CrossEntropyLoss()(model(xb), yb).backward()
+        >>> model.weight.grad.size()
+        torch.Size([3, 4])
     """
 
     kind = "softmax"

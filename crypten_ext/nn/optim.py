@@ -15,7 +15,7 @@ from extensions.ring.interface import NoiseSource
 
 
 class DPSGD(Charged, RecordedStep):
-    """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
+    """Trains with secure DPSGD (Protocol 3): clips each example's gradient and adds shared noise.
 
     Args:
         model: an encrypted model of `crypten_ext.nn` layers, or of CrypTen's own, which are adopted
@@ -37,8 +37,8 @@ class DPSGD(Charged, RecordedStep):
         dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which no
             party knows: the total is sqrt((m + 1) / (m + 1 - colluders)) times.
         degree: of the clip factor's polynomial (2, 3 or 4).
-        momentum: what of an update goes into the next one, in 0..0.999. A learning rate that falls
-            is right within 2^-10 of the largest one so far then.
+        momentum: momentum coefficient, in 0..0.999. A falling learning rate is then exact to
+            2^-10 of the largest one so far.
         average: part of the steps, in 0..1, the last of which count: after the last step the model
             is the mean of these iterates, the very last one always included. It takes `steps`, and
             no further one is made. The mean is right within an ulp and 2^-11 of itself for weights
@@ -68,6 +68,18 @@ class DPSGD(Charged, RecordedStep):
 
     Raises:
         ArgumentError: when built with values out of range, or initial weights beyond their bound.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.DPSGD(
+        ...     model, lr=1.0, max_grad_norm=1.0, noise_multiplier=2.0, sample_rate=0.5
+        ... )
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=0.5, steps=2, classes=3):
+        ...     optimizer.zero_grad()
+        ...     crypten_ext.nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        ...     optimizer.step()
+        >>> round(optimizer.get_epsilon(delta=1e-4), 1)
+        1.5
     """
 
     private = True
@@ -100,9 +112,18 @@ class DPSGD(Charged, RecordedStep):
 
 
 class SGD(RecordedStep):
-    """Plain SGD with our truncation: no clipping, no noise, **no privacy of the model**.
+    """Trains with plain SGD, for comparisons: **the model is not private**.
 
-    For comparisons. The arguments are those of `DPSGD`.
+    The arguments are those of `DPSGD`, and so is the arithmetic.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.SGD(model, lr=1.0)
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3):
+        ...     crypten_ext.nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        ...     optimizer.step()
+        >>> optimizer.iterations
+        1
     """
 
     private = False
@@ -124,13 +145,13 @@ class SGD(RecordedStep):
 
 
 class DPAdam(DPSGD):
-    """Adam behind the clipped and noisy sums of `DPSGD`, the noise's variance taken out.
+    """Trains with Adam on the noisy sums of `DPSGD`, and subtracts the noise's variance.
 
     Args:
         model: as in `DPSGD`, and so are all arguments that are not named here.
         lr: learning rate, of a weight.
         rest: max_grad_norm, noise_multiplier and sample_rate.
-        betas: what stays of the mean of gradients, and of the mean of their squares.
+        betas: decay of the mean of gradients, and of the mean of their squares.
         floor: least second moment, in units of the noise's variance, in 2^-8..1.
         options: those of `DPSGD`, but for momentum.
 
@@ -146,6 +167,15 @@ class DPAdam(DPSGD):
 
     Raises:
         ArgumentError: as `DPSGD`; betas out of range, or momentum.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.DPAdam(model, 0.1, 1.0, 2.0, 1.0)
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3):
+        ...     crypten_ext.nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        ...     optimizer.step()
+        >>> round(optimizer.get_epsilon(delta=1e-4), 1)
+        1.7
     """
 
     def __init__(
@@ -163,7 +193,7 @@ class DPAdam(DPSGD):
 
 
 class Adam(SGD):
-    """Plain Adam with our arithmetic: no clipping, no noise, **no privacy of the model**.
+    """Trains with plain Adam, for comparisons: **the model is not private**.
 
     Args:
         model: as in `SGD`, and so are all arguments that are not named here.
@@ -174,6 +204,15 @@ class Adam(SGD):
 
     Raises:
         ArgumentError: as `SGD`; betas out of range, or momentum.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.Adam(model, lr=0.1)
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3):
+        ...     crypten_ext.nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        ...     optimizer.step()
+        >>> optimizer.iterations
+        1
     """
 
     def __init__(

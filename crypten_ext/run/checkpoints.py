@@ -17,12 +17,12 @@ from crypten import communicator
 
 
 class Checkpoints(ScriptCheckpoints):
-    """What a run needs to be interrupted, continued, and released once.
+    """Saves a run so that you can interrupt it, continue it, and release its model once.
 
     See `extensions.runs.checkpoints`.
 
-    Every party makes one, with a folder of its own on its own host (several parties may share a
-    folder: files bear their ranks):
+    Make one at every party, with a folder on its own host. Parties on one host may share a folder,
+    because files bear their ranks:
 
         checkpoints = Checkpoints(model, optimizer, "run-7", steps=500, resume=resume, settings=...)
         made = checkpoints.begin() or 0
@@ -49,6 +49,18 @@ class Checkpoints(ScriptCheckpoints):
     Cost:
         Two rounds in `begin`, three in `release`; a checkpoint is a local file of 8 bytes a
         parameter, 16 with momentum.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.DPSGD(model, 1.0, 1.0, 2.0, sample_rate=1.0)
+        >>> checkpoints = crypten_ext.Checkpoints(model, optimizer, "run-7", steps=1)
+        >>> made = checkpoints.begin() or 0
+        >>> for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3):
+        ...     crypten_ext.nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        ...     optimizer.step()
+        ...     checkpoints.after(made + 1)
+        >>> sorted(checkpoints.release())
+        ['bias', 'weight']
     """
 
     def __init__(

@@ -24,9 +24,9 @@ def whiten(
     noise_shares: NoiseShares = "exact",
     source: NoiseSource | None = None,
 ) -> Whitening:
-    """Returns the map that whitens features, of the noisy sum of x x^T over all parties' records.
+    """Returns a map that whitens features, from a noisy sum of x x^T over all parties.
 
-    Every party calls it with its own records, before the first batch:
+    Call it at every party with its own records, before the first batch:
 
         whitening = crypten_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
         x = whitening.rows(x)
@@ -51,6 +51,15 @@ def whiten(
     Raises:
         ArgumentError: in every party and before anything is opened: records or settings that do
             not fit.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.DPSGD(model, 1.0, 1.0, 2.0, sample_rate=0.5)
+        >>> whitening = crypten_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
+        >>> whitening.rows(x.numpy()).shape
+        (40, 4)
+        >>> round(optimizer.get_epsilon(1e-4), 1)
+        0.6
     """
     host = CrypTenHost(int(crypten.cfg.encoder.precision_bits), source or SystemSource())
     return sums.whiten(
@@ -73,9 +82,9 @@ def whiten_columns(
     ridge: float | None = None,
     source: NoiseSource | None = None,
 ) -> Whitening:
-    """Returns the map that whitens this party's columns, of the noisy sum over them alone; local.
+    """Returns a map that whitens this party's columns, from a noisy sum over them; local.
 
-    Every party calls it with its own columns of the same records, before the first batch:
+    Call it at every party with its own columns of the same records, before the first batch:
 
         whitening = crypten_ext.whiten_columns(x, ledger=optimizer.ledger, noise_multiplier=5.0)
         batches = crypten_ext.column_batches(whitening.rows(x), y, steps=10)
@@ -88,6 +97,13 @@ def whiten_columns(
 
     Raises:
         ArgumentError: records or settings that do not fit; at this party alone.
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(8, 3).encrypt()
+        >>> optimizer = crypten_ext.optim.DPSGD(model, 1.0, 1.0, 2.0, sample_rate=1.0)
+        >>> whitening = crypten_ext.whiten_columns(x, ledger=optimizer.ledger, noise_multiplier=5.0)
+        >>> whitening.rows(x.numpy()).shape
+        (40, 4)
     """
     host = CrypTenHost(int(crypten.cfg.encoder.precision_bits), source or SystemSource())
     return sums.whiten_own(

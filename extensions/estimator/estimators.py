@@ -204,10 +204,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
 class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
     """Trains a classifier on several owners' records with differential privacy.
 
-    All owners are simulated in this program, which sees every record: `backend` says what computes.
-    Owners on machines of their own train together with a `federation`; each then runs the same
-    program with its own records. All settings that are not given follow from public facts, as in
-    `pea train`.
+    By default one program simulates all owners and sees every record, for example on a laptop. With
+    a `federation`, each owner runs the same program on its own machine with its own records. PEA
+    chooses all settings that you leave out from public facts, as `pea train` does.
 
     Args:
         epsilon: of the whole training.
@@ -217,10 +216,10 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
         backend: "clear" (plaintext, in this process), "crypten" or "tfe" (processes).
         model: "auto", "logistic", "additive", "mlp:64" or what else `pea train` takes.
         schema: what the columns hold, which must be public: a `Schema`, the path of its file, or
-            for each column a range (low, high) or a list of categories. None takes numbers
-            of like scale: each row is cut to norm 1. "from-data" reads ranges and categories off
-            the records, which epsilon does not cover; it warns.
-        ledger: file that what is spent is entered in, before it is.
+            for each column a range (low, high) or a list of categories. None is for numbers
+            of similar scale: each row is cut to norm 1. "from-data" warns, and reads ranges and
+            categories from the records, which epsilon does not cover.
+        ledger: file in which each training is entered before it starts.
         features: extractor of images and texts, as of `pea train`; or a function of a batch that
             returns an array (batch, features), or a module of PyTorch in evaluation mode.
         federation: file of `pea federation`, to train with parties on other machines.
@@ -229,15 +228,15 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
         settings: further settings of the run by name, such as {"steps": 20}.
 
     Attributes:
-        report_: what the run says of itself; see `pea train`.
-        epsilon_: what was spent.
+        report_: report of the run, as `pea train --json` writes it.
+        epsilon_: epsilon that was spent.
         classes_: labels in the order of `predict_proba`.
 
     Guarantees:
         The model is (epsilon, delta)-differentially private for each record of each owner, against
         those who see it, if all owners but one add their noise.
 
-    Example:
+    Examples:
         >>> from extensions.estimator import PrivateClassifier
         >>> from sklearn.datasets import load_breast_cancer
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -270,15 +269,15 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
 
 
 class PrivateRegressor(RegressorMixin, _Private):  # type: ignore[misc]
-    """Trains a model of a number on several owners' records with differential privacy.
+    """Trains a regression on several owners' records with differential privacy.
 
-    As `PrivateClassifier`, except that it needs a schema.
+    Arguments are those of `PrivateClassifier`; a schema is required.
 
     Args:
         target: lowest and highest value of `y`, which must be public; values beyond are clipped. A
-            `Schema` says it itself; with "from-data" it is read off the records by default.
+            `Schema` has its own; with "from-data" it is read from the records by default.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from extensions.estimator import PrivateRegressor
         >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 3))

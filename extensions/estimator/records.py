@@ -82,21 +82,34 @@ class Known:
 
 
 def encode_frame(frame: Given, schema: Schema | str | Path) -> tuple[Reals, npt.NDArray[Any]]:
-    """Returns the records of a frame as numbers, for scripts that train by themselves.
+    """Returns a frame's records as numbers, for a script of your own.
 
         x, y = encode_frame(pandas.read_csv("hospital.csv"), "schema.toml")
 
     Args:
         frame: pandas, polars or Arrow, with the schema's columns and its target; others are left
             out.
-        schema: what they hold, or the path of its file.
+        schema: the schema, or the path of its file.
 
     Returns features, (records, features), rows of norm below 1; and class numbers, or targets in
     [0, 1], (records,). Each row is a function of its own record and the schema alone.
 
     Raises:
-        ArgumentError: a column is missing, or a value is none of the schema's; the error names
-            record and column, and never the value.
+        ArgumentError: a column is missing, or a value does not fit the schema; the error names
+            record and column, and keeps the value secret.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from extensions.data.schema.columns import Number
+        >>> from extensions.data.schema.schema import Target
+        >>> from extensions.estimator import Schema, encode_frame
+        >>> target = Target(column="ill", classes=("no", "yes"))
+        >>> age = Number(name="age", low=0, high=100)
+        >>> schema = Schema(target=target, columns=(age,), basis="public")
+        >>> frame = pd.DataFrame({"age": [50, 100], "ill": ["no", "yes"]})
+        >>> x, y = encode_frame(frame, schema)
+        >>> x.shape, y.tolist()
+        ((2, 1), [0, 1])
     """
     read = schema if isinstance(schema, Schema) else read_schema(Path(schema))
     table = table_of(frame)

@@ -66,6 +66,11 @@ def epsilon(
     Raises:
         ArgumentError: an argument lies outside its range, delta is below the accountant's
             rounding error, or the overflow probability leaves nothing of delta.
+
+    Examples:
+        >>> from extensions.privacy.accounting import epsilon
+        >>> round(epsilon(noise_multiplier=1.0, sample_rate=0.01, steps=1000, delta=1e-5), 2)
+        1.83
     """
     mechanism = SubsampledGaussian(
         noise_multiplier=noise_multiplier,
@@ -89,7 +94,7 @@ def calibrate_noise(
     neighbours: Neighbours = "add-remove",
     beside: Sequence[SubsampledGaussian] = (),
 ) -> float:
-    """The smallest noise multiplier that gives the run (epsilon, delta)-differential privacy.
+    """Returns the smallest noise multiplier for (epsilon, delta)-differential privacy.
 
     Args:
         epsilon: wanted of the whole run, with what is beside it, at delta; at most 10,000, and
@@ -113,6 +118,12 @@ def calibrate_noise(
 
     Raises:
         ArgumentError: an argument out of range, or no noise can give the guarantee.
+
+    Examples:
+        >>> from extensions.privacy.accounting import calibrate_noise, epsilon
+        >>> noise = calibrate_noise(epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=100)
+        >>> round(noise, 2)
+        2.25
     """
     epsilon, delta = check_target(epsilon), check_real("delta", delta)
     one_of(CALIBRATIONS).check("calibration", calibration)

@@ -82,7 +82,7 @@ GO_ON = "add this one's ledger to its: other.ledger.add(optimizer.ledger)."
 
 
 class Ledger:
-    """The account of everything that touched the training records.
+    """Adds up the privacy cost of everything that touched the training records.
 
     Guarantees:
         All recorded and charged phases together are (get_epsilon(delta), delta)-differentially
@@ -93,6 +93,13 @@ class Ledger:
     Edge cases:
         An empty ledger costs 0. A phase without noise costs infinity. Opened values that are only
         disclosed cost nothing: the caller vouches that they do not depend on training records.
+
+    Examples:
+        >>> from extensions.privacy.accounting import Ledger
+        >>> ledger = Ledger()
+        >>> ledger.record("training", noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> round(ledger.get_epsilon(1e-5), 2)
+        1.83
     """
 
     def __init__(self) -> None:

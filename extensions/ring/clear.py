@@ -26,7 +26,7 @@ class Coins(Protocol):
 
 
 class ClearRing(Composed):
-    """Integers modulo 2^64 in NumPy, held by nobody in particular.
+    """Computes protocols on plain integers modulo 2^64, to try them without parties.
 
     Args:
         parties: how many parties the noise is to be summed over.
@@ -37,6 +37,16 @@ class ClearRing(Composed):
         seed: of the rounding coins only, or what draws them. Where a host opened c to truncate by m
             bits, c mod 2^m is the coin that it rounded by (`MaskedOpening.shift_opened`): with
             these coins in their order everything is rounded as there.
+
+    Examples:
+        >>> from extensions.ring.clear import ClearRing
+        >>> from extensions.ring.fixed_point import decode, encode
+        >>> ring = ClearRing(frac_bits=20, seed=1)
+        >>> a, b = encode([1.5, -2.0], 20), encode([2.0, 0.25], 20)
+        >>> (product,) = ring.mul([(a, b)])
+        >>> (rounded,) = ring.truncate([(product, 20)])
+        >>> decode(rounded, 20)
+        array([ 3. , -0.5])
     """
 
     def __init__(

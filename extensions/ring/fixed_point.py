@@ -43,6 +43,11 @@ def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> In
 
     Raises:
         ArgumentError: a value is NaN, infinite, or at least 2^(62 - f) in magnitude.
+
+    Examples:
+        >>> from extensions.ring.fixed_point import encode
+        >>> encode([0.5, -1.0], frac_bits=4)
+        array([  8, -16])
     """
     reals = np.asarray(values, dtype=np.float64)
     if not np.isfinite(reals).all():
@@ -58,5 +63,11 @@ def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> In
 
 
 def decode(integers: npt.ArrayLike, frac_bits: int) -> Reals:
-    """Returns the real numbers that ring integers with `frac_bits` fractional bits stand for."""
+    """Returns the real numbers that ring integers with `frac_bits` fractional bits stand for.
+
+    Examples:
+        >>> from extensions.ring.fixed_point import decode
+        >>> decode([8, -16], frac_bits=4)
+        array([ 0.5, -1. ])
+    """
     return np.ldexp(np.asarray(integers, dtype=np.int64).astype(np.float64), -frac_bits)

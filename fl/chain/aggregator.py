@@ -22,7 +22,7 @@ LedBy = Literal["server", "client"]
 
 
 class ChainAggregator(Aggregator):
-    """Federated averaging over chains of clients, each of which adds to a sum under a mask.
+    """Sums updates along chains of clients: each adds its own to a masked sum.
 
     The server draws a mask r, uniform in the ring, and sends it in a token to a random client. With
     x_i the encoded update of the i-th client times its weight, modulo 2^bits (5)-(8):
@@ -93,6 +93,12 @@ class ChainAggregator(Aggregator):
         Masks are uniform in a ring, not floating-point numbers; reports to the server, tags and
         reissued tokens are additions. The paper's "eps -> 0" does not hold: the exact sum is
         released, which is not differentially private.
+
+    Examples:
+        >>> updates = {k: np.full(2, float(k)) for k in range(5)}
+        >>> outcome = fl.protocols.aggregate(fl.ChainAggregator(), updates)
+        >>> outcome.aggregate.mean.tolist()
+        [2.0, 2.0]
     """
 
     between_clients = True

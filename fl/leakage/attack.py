@@ -118,6 +118,17 @@ def deep_leakage(
 
     Source:
         Zhu, Liu and Han, NeurIPS 2019, Algorithm 1.
+
+    Examples:
+        >>> import fl.leakage
+        >>> model = fl.models.lenet(channels=1, classes=10).double()
+        >>> record, label = torch.rand(1, 1, 32, 32).double(), torch.tensor([3])
+        >>> loss = torch.nn.functional.cross_entropy(model(record), label)
+        >>> parts = torch.autograd.grad(loss, list(model.parameters()))
+        >>> gradient = torch.cat([part.flatten() for part in parts]).numpy()
+        >>> found = fl.leakage.deep_leakage(model, gradient, shape=(1, 32, 32), classes=10, steps=1)
+        >>> found.record.shape
+        torch.Size([1, 32, 32])
     """
     model = copy.deepcopy(model).double()
     size = sum(parameter.numel() for parameter in model.parameters())

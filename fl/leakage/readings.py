@@ -19,7 +19,7 @@ from fl.round.view import Outcome
 def vectors_sent(
     view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
 ) -> list[Vector]:
-    """Returns every row of that size that the client sent, read as numbers.
+    """Returns every vector of that size that the client sent, as numbers.
 
     Floating-point arrays are taken as they are, ring elements as signed fixed point.
 
@@ -28,6 +28,14 @@ def vectors_sent(
         client: who is attacked.
         size: number of values of the model.
         frac_bits: fractional bits of ring elements.
+
+    Examples:
+        >>> import fl.leakage
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates)
+        >>> view = outcome.transcript.view(fl.Coalition(server=True))
+        >>> fl.leakage.vectors_sent(view, client=1, size=2)
+        [array([3., 4.])]
     """
     return [
         _as_numbers(row, frac_bits)
@@ -40,7 +48,7 @@ def vectors_sent(
 def running_sums(
     view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
 ) -> list[Vector]:
-    """Returns the sums of a chain that hold the client's update, those of fewest updates first.
+    """Returns the sums of a chain that contain the client's update, smallest first.
 
     These are all sums in the view, each with its mask, and the differences of two sums under one
     mask where the first contains the second. Who is in which sum is public.
@@ -50,6 +58,14 @@ def running_sums(
         client: who is attacked.
         size: number of values of the model.
         frac_bits: fractional bits of ring elements.
+
+    Examples:
+        >>> import fl.leakage
+        >>> updates = {k: np.full(2, float(k)) for k in range(4)}
+        >>> outcome = fl.protocols.aggregate(fl.ChainAggregator(), updates)
+        >>> view = outcome.transcript.view(fl.Coalition(server=True))
+        >>> len(fl.leakage.running_sums(view, client=1, size=2)) > 0
+        True
     """
     seen: dict[frozenset[object], npt.NDArray[Any]] = {
         frozenset(names_of(message)): row
@@ -100,7 +116,7 @@ def ciphertexts(
 
 
 def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
-    """Returns the mean of the other clients' updates, which follows from the mean and one's own.
+    """Returns the other clients' mean update, computed from the mean and the coalition's own.
 
     Args:
         outcome: of a round of equal weights; its mean is known to everybody by the next model.
@@ -108,6 +124,13 @@ def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
 
     Raises:
         ArgumentError: the mean is of the coalition alone.
+
+    Examples:
+        >>> import fl.leakage
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> outcome = fl.protocols.aggregate(fl.MaskedAggregator(), updates)
+        >>> fl.leakage.rest_of_mean(outcome, {0: updates[0]}).tolist()
+        [3.0, 4.0]
     """
     members = [own[client] for client in outcome.included if client in own]
     others = len(outcome.included) - len(members)

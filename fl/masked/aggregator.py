@@ -29,7 +29,7 @@ _THRESHOLD = Between(0.5, 1.0, below=True, hint="With less, a lying server could
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MaskedAggregator(Aggregator):
-    """Secure aggregation with double masks: the server learns the weighted sum and nothing else.
+    """Sums updates under double masks: the server learns only the weighted sum.
 
     Every pair of clients agrees on a mask that one adds and the other subtracts; each adds one more
     of its own. Secret shares of both let any t of the round's n clients replace one that drops out,
@@ -119,6 +119,15 @@ class MaskedAggregator(Aggregator):
         under advertisements cover the terms of the round, those under survivors all keys as well,
         so that clients who were told different things refuse each other. A client deals itself a
         share.
+
+    Examples:
+        >>> updates = {k: np.full(2, float(k)) for k in range(5)}
+        >>> masked = fl.MaskedAggregator()
+        >>> outcome = fl.protocols.aggregate(masked, updates)
+        >>> outcome.aggregate.mean.tolist()
+        [2.0, 2.0]
+        >>> masked.leaks_to(fl.Coalition(server=True), outcome)
+        frozenset({frozenset({0, 1, 2, 3, 4})})
     """
 
     signs = True

@@ -31,7 +31,7 @@ MODEL_RANGE = 64.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PaillierAggregator(Aggregator):
-    """The server adds updates that it cannot read: it has ciphertexts, clients the private key.
+    """Sums encrypted updates: the server adds ciphertexts, and clients hold the private key.
 
     **All clients share one private key.** The server together with any single client that holds it,
     even one of another round, reads the update of every client. `leaks_to` says so.
@@ -103,6 +103,12 @@ class PaillierAggregator(Aggregator):
 
     Source:
         Paillier, EUROCRYPT 1999; packing after BatchCrypt (Zhang et al., USENIX ATC 2020).
+
+    Examples:
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> sealed = fl.PaillierAggregator(key_bits=512, insecure_small_key=True)  # use 2048 bits
+        >>> fl.protocols.aggregate(sealed, updates).aggregate.mean.tolist()
+        [2.0, 3.0]
     """
 
     key_bits: int = SECURE_BITS

@@ -15,7 +15,7 @@ _LARGEST_CLIP = 2.0**100
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveClipping:
-    """Moves the clipping norm toward a quantile of the norms.
+    """Moves the clipping norm towards a quantile of the updates' norms.
 
     Every client adds +1/2 to a sum if its norm is within the bound C, -1/2 if it is not. With noise
     of standard deviation `count_noise` on that sum, b is the share of those within, and C becomes
@@ -31,6 +31,13 @@ class AdaptiveClipping:
 
     Source:
         Andrew, Thakkar, McMahan and Ramaswamy, NeurIPS 2021, Algorithm 1.
+
+    Examples:
+        >>> adaptive = fl.AdaptiveClipping(quantile=0.5, count_noise=1.0)
+        >>> private = fl.CentralDP(noise_multiplier=1.0, adaptive=adaptive)
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator(), mechanism=private)
+        >>> len(run.fit(rounds=1)[0].included)
+        2
     """
 
     quantile: Annotated[float, Between(0.0, 1.0)] = 0.5

@@ -80,6 +80,13 @@ class CentralDP(Mechanism):
     Source:
         McMahan, Ramage, Talwar and Zhang, ICLR 2018 (fixed denominator); Geyer, Klein and Nabi,
         2017; Andrew et al., NeurIPS 2021 (adaptive clipping).
+
+    Examples:
+        >>> private = fl.CentralDP(noise_multiplier=1.0, clip=0.5)
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator(), mechanism=private)
+        >>> history = run.fit(rounds=2, delta=1e-3)
+        >>> 0 < run.get_epsilon(1e-3) < 10
+        True
     """
 
     exchange = "delta"

@@ -22,7 +22,7 @@ _LEAVES = 2.0**-40
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DistributedDP(Mechanism):
-    """Makes the sum of a round private for every client as a whole before the server has it.
+    """Makes each round's sum private for every client, before the server receives it.
 
     Every client clips its update to norm C and adds Gaussian noise of variance (z C)^2 / (t - c)
     before the aggregator hides it. Every sum that the server can learn is of t clients at least, of
@@ -67,6 +67,15 @@ class DistributedDP(Mechanism):
     Source:
         Kairouz, Liu and Steinke, ICML 2021 (sums of discrete Gaussians under secure aggregation);
         shares sized for the most that may drop out.
+
+    Examples:
+        >>> private = fl.DistributedDP(noise_multiplier=1.0, clip=0.5)
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.MaskedAggregator(), mechanism=private, client_fraction=0.5
+        ... )
+        >>> _ = run.fit(rounds=1)
+        >>> 0 < run.get_epsilon(1e-3) < 20
+        True
     """
 
     exchange = "delta"

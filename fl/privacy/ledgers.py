@@ -33,12 +33,17 @@ class ClientLedger(Ledger):
 
 
 class ClientLedgers:
-    """The ledgers of all clients, by number.
+    """Keeps a ledger for each client, by number.
 
     Guarantees:
         What was released of client k is (of(k).get_epsilon(delta), delta)-private for any two data
         sets of client k alone, or with and without it, as the mechanism that keeps the ledgers
         says. Clients hold records of their own, so the worst of them bounds the run.
+
+    Examples:
+        >>> ledgers = fl.protocols.ClientLedgers()
+        >>> ledgers.get_epsilon(1e-5)
+        0.0
     """
 
     def __init__(self) -> None:

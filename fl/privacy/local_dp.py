@@ -28,7 +28,7 @@ _NOISE_UNITS = 2.0**20
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalDP(Mechanism):
-    """Makes every update private against everybody, the server included, before it leaves.
+    """Makes every update private before it leaves the client, even against the server.
 
     Guarantees:
         One update is (epsilon, delta)-differentially private for any two updates that the client
@@ -66,6 +66,11 @@ class LocalDP(Mechanism):
     Source:
         Balle and Wang, ICML 2018; Canonne, Kamath and Steinke, NeurIPS 2020 (discrete noise);
         Mironov, CCS 2012 (why).
+
+    Examples:
+        >>> local = fl.LocalDP(epsilon=8.0, delta=1e-5, clip=1.0)
+        >>> local.scale > 0.5
+        True
     """
 
     exchange = "delta"

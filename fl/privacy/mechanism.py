@@ -14,7 +14,7 @@ from fl.round.machines import Round, Vector
 
 
 class Mechanism:
-    """Leaves updates and their mean as they are; subclasses override what they change.
+    """Changes updates and their mean; this base class leaves them as they are.
 
     It composes with every aggregator: clients transform their updates before the protocol, the
     server transforms the mean after it. Noise and secret selections come from the operating
@@ -30,6 +30,16 @@ class Mechanism:
             a training that ends in NaN or infinity, or in an error, then counts as one that changed
             nothing, since a withdrawal would tell of it, and records are not looked at before.
         training: what clients do, where it is part of the mechanism; None: as the run says.
+
+    Examples:
+        >>> class Halved(fl.protocols.Mechanism):
+        ...     def server(self, mean, round, included):
+        ...         return mean / 2
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.PlainAggregator(), mechanism=Halved()
+        ... )
+        >>> run.fit(rounds=1, test_set=test).accuracy > 0.1
+        True
     """
 
     ledger: Ledger | ClientLedgers | None = None

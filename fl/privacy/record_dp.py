@@ -13,7 +13,7 @@ from fl.round.machines import Round
 
 
 class RecordDP(Mechanism):
-    """Protects every record of a client, by DPSGD on the client.
+    """Protects every single record, by DPSGD on each client.
 
     Trust:
         Only the client that has the record: what it sends is private already, for the server and
@@ -41,6 +41,15 @@ class RecordDP(Mechanism):
 
     Source:
         Abadi et al., CCS 2016; McMahan et al., AISTATS 2017, with it for the clients' training.
+
+    Examples:
+        >>> private = fl.RecordDP(noise_multiplier=1.0, lr=0.1, steps=2, sample_rate=0.2)
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.PlainAggregator(), mechanism=private
+        ... )
+        >>> _ = run.fit(rounds=1)
+        >>> 0 < run.get_epsilon(1e-3) < 10
+        True
     """
 
     parameters_only = True

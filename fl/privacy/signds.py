@@ -16,7 +16,7 @@ from fl.round.machines import Round, Vector
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SignDS(Mechanism):
-    """Replaces every update by sign * sign_global_lr in a few selected dimensions, 0 in all others.
+    """Replaces an update by signs in a few selected dimensions, and by 0 in all others.
 
     The sign is a fair coin. With + the top k are the largest values of the update, with - the
     smallest, and the dimensions are selected so that most are likely among them
@@ -53,6 +53,12 @@ class SignDS(Mechanism):
     Source:
         Jiang, Zhou and Grossklags, ACM TIST 2022; names, ranges and defaults of parameters are
         those of MindSpore Federated.
+
+    Examples:
+        >>> signs = fl.SignDS(sign_k=0.1, sign_eps=10.0)
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator(), mechanism=signs)
+        >>> run.fit(rounds=1)[0].bytes_up < 3000
+        True
     """
 
     exchange = "delta"

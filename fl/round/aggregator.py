@@ -22,7 +22,7 @@ Leaks = frozenset[frozenset[int]]
 
 
 class Aggregator(ABC):
-    """A protocol by which a server gets the weighted mean of its clients' updates.
+    """Defines how a server gets the weighted mean of its clients' updates; a base class.
 
     An instance holds settings, and what a party keeps from round to round, such as keys; all that
     belongs to one round is in its machines. No machine may read what another party keeps: parties
@@ -34,6 +34,12 @@ class Aggregator(ABC):
         signs: whether clients sign messages with long-lived keys.
         between_clients: whether clients send each other messages.
         one_process: whether a client's machine has to stay in its process for a whole round.
+
+    Examples:
+        >>> issubclass(fl.MaskedAggregator, fl.protocols.Aggregator)
+        True
+        >>> fl.MaskedAggregator().min_clients
+        2
     """
 
     min_clients: int = 2
@@ -185,13 +191,23 @@ def _rows(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str,
 
 
 def inherent_leaks(coalition: Coalition, included: Iterable[int]) -> Leaks:
-    """Returns what every aggregator leaks: the sum of all others in the mean."""
+    """Returns what every aggregator leaks: the sum of all others in the mean.
+
+    Examples:
+        >>> leaks = fl.protocols.inherent_leaks(fl.Coalition([0]), included=(0, 1, 2))
+        >>> [sorted(clients) for clients in leaks]
+        [[1, 2]]
+    """
     others = frozenset(included) - coalition.clients
     return frozenset({others} if others else ())
 
 
 def check_update(update: npt.NDArray[np.floating[Any]], size: int) -> None:
-    """Raises UpdateError unless the update has the shape (size,) and finite values only."""
+    """Raises UpdateError unless the update has the shape (size,) and finite values only.
+
+    Examples:
+        >>> fl.protocols.check_update(np.zeros(2), size=2)
+    """
     if update.shape != (size,):
         raise UpdateError(f"an update of shape {update.shape}, not ({size},)")
     if not np.all(np.isfinite(update)):

@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What all parties of a round know before it begins.
+    """States what all parties of a round know before it begins.
 
     Attributes:
         number: of the round, from 1.
@@ -55,6 +55,11 @@ class Round:
     Raises:
         ArgumentError: no client, a number that names no client, or a weight that is no whole number
             of at least 1.
+
+    Examples:
+        >>> round = fl.protocols.Round(number=1, size=2, weights={0: 1, 1: 3})
+        >>> round.weights
+        {0: 1, 1: 3}
     """
 
     number: Annotated[int, Whole(1)]
@@ -85,9 +90,13 @@ class Round:
 
 @dataclass(frozen=True)
 class Timer:
-    """Asks to be told when it is `at` seconds; replaces the machine's timer of that name.
+    """Asks for a call at `at` seconds; replaces the machine's timer of that name.
 
     None for `at` cancels it.
+
+    Examples:
+        >>> fl.protocols.Timer("late", at=60.0)
+        Timer(name='late', at=60.0)
     """
 
     name: str
@@ -102,6 +111,10 @@ class Refusal:
 
     The server refuses a client, or a client withdraws; it then takes no further part. The round
     goes on without it if the protocol can.
+
+    Examples:
+        >>> fl.protocols.Refusal(client=3, reason="its update is not finite")
+        Refusal(client=3, reason='its update is not finite')
     """
 
     client: int
@@ -132,11 +145,15 @@ class Refusal:
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """The server's result, which ends the round.
+    """Ends the round with the server's result.
 
     Attributes:
         mean: weighted mean of the updates of the clients in `included`.
         included: those clients, in ascending order.
+
+    Examples:
+        >>> fl.protocols.Aggregate(mean=np.zeros(2), included=(0, 2)).included
+        (0, 2)
     """
 
     mean: Vector
@@ -157,7 +174,7 @@ def keep(early: list[Message], message: Message) -> None:
 
 
 class Machine(ABC):
-    """One party's part of a protocol: messages and times in, outputs out.
+    """Plays one party of a protocol: it takes messages and times, and returns outputs.
 
     It owns no socket, thread or clock. `receive` is never called before `start`. What it draws at
     random comes from the operating system's generator.
@@ -165,6 +182,12 @@ class Machine(ABC):
     Attributes:
         round: what all know.
         party: whose part this is.
+
+    Examples:
+        >>> round = fl.protocols.Round(number=1, size=2, weights={0: 1, 1: 1})
+        >>> server = fl.PlainAggregator().server(round)
+        >>> isinstance(server, fl.protocols.Machine)
+        True
     """
 
     def __init__(self, round: Round, party: Party) -> None:

@@ -29,7 +29,12 @@ __all__ = ["DTYPES", "SERVER", "Message", "Party", "Value", "party_name"]
 
 
 def party_name(party: Party) -> str:
-    """Returns how errors and reports name the party."""
+    """Returns how errors and reports name the party.
+
+    Examples:
+        >>> fl.protocols.party_name(fl.protocols.SERVER), fl.protocols.party_name(3)
+        ('the server', 'client 3')
+    """
     if party >= 0:
         return f"client {party}"
     return "the server" if party == SERVER else f"party {party}"
@@ -37,7 +42,7 @@ def party_name(party: Party) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Message:
-    """What one party sends another.
+    """Carries named values from one party to another.
 
     Attributes:
         round: number of the round that it belongs to.
@@ -45,6 +50,14 @@ class Message:
         receiver: who is to get it.
         kind: what it is, such as "update"; a protocol's kinds are distinct.
         body: values by name. Arrays arrive read-only.
+
+    Examples:
+        >>> body = {"values": np.zeros(2)}
+        >>> message = fl.protocols.Message(
+        ...     round=1, sender=0, receiver=fl.protocols.SERVER, kind="update", body=body
+        ... )
+        >>> message.kind
+        'update'
     """
 
     round: int

@@ -14,11 +14,15 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A one-way connection from one party to another.
+    """Sets delay and bandwidth from one party to another.
 
     Attributes:
         delay: seconds that every message takes.
         bandwidth: bytes a second; messages of one link wait for each other.
+
+    Examples:
+        >>> fl.simulation.Link(delay=0.05, bandwidth=1e6)
+        Link(delay=0.05, bandwidth=1000000.0)
     """
 
     delay: Annotated[float, NOT_NEGATIVE] = 0.0
@@ -32,12 +36,20 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """Links between all pairs of parties.
+    """Sets the links between all pairs of parties.
 
     Attributes:
         server: link of the server, or of another party that is no client, with anybody.
         peers: link between two clients.
         links: exceptions to these, by (sender, receiver).
+
+    Examples:
+        >>> slow = fl.simulation.Network(server=fl.simulation.Link(delay=0.05, bandwidth=1e6))
+        >>> transport = fl.simulation.InProcessTransport(network=slow)
+        >>> updates = {0: np.zeros(1000), 1: np.ones(1000)}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates, transport=transport)
+        >>> round(outcome.seconds, 3)
+        0.054
     """
 
     server: Link = Link()
@@ -60,6 +72,14 @@ class DropOut:
         party: who vanishes.
         kind: of the message. All messages of that kind in one step count as one.
         when: "before" the message is sent, or "after".
+
+    Examples:
+        >>> lost = fl.simulation.DropOut(party=1, kind="update")
+        >>> transport = fl.simulation.InProcessTransport(drop_outs=[lost])
+        >>> updates = {k: np.full(2, float(k)) for k in range(3)}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates, transport=transport)
+        >>> outcome.aggregate.included, outcome.vanished
+        ((0, 2), (1,))
     """
 
     party: Party

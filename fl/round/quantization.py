@@ -46,6 +46,10 @@ class FixedPoint:
 
     Raises:
         ArgumentError: a ring of other bits, or a range that even one client of weight 1 overflows.
+
+    Examples:
+        >>> fl.FixedPoint(bits=32, frac_bits=16)
+        FixedPoint(bits=32, frac_bits=16, clip=16.0, saturation='error', rounding='nearest')
     """
 
     bits: int = 64

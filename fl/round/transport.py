@@ -78,6 +78,13 @@ class InProcessTransport(Carrier):
         network: delays and bandwidths; none unless given.
         drop_outs: who vanishes when.
         transcript: what is kept of the messages (`Transcript`).
+
+    Examples:
+        >>> transport = fl.simulation.InProcessTransport(transcript="sizes")
+        >>> updates = {0: np.zeros(4), 1: np.ones(4)}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates, transport=transport)
+        >>> outcome.transcript.keep
+        'sizes'
     """
 
     def __init__(
@@ -242,6 +249,12 @@ def aggregate(
         ArgumentError: what the aggregator refuses before anything is sent.
         UpdateError: an update that its client would not send; names the client.
         RoundError: the round failed.
+
+    Examples:
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 6.0])}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates, weights={0: 1, 1: 3})
+        >>> outcome.aggregate.mean.tolist()
+        [2.5, 5.0]
     """
     if not updates:
         raise ArgumentError("updates", {}, "", code="missing")

@@ -12,16 +12,22 @@ from fl.round.messages import SERVER, Message, Party
 
 
 class Coalition:
-    """Parties that put together all that they know.
+    """Names parties that pool all that they know.
 
     Args:
         clients: numbers of clients.
         server: whether the server is one of them.
         others: further parties of the protocol, with numbers below that of the server.
-        lying: whether they break the protocol, and not only put together what they see.
+        lying: whether they also break the protocol.
 
     Raises:
         ArgumentError: a number of a client below 0.
+
+    Examples:
+        >>> updates = {k: np.full(2, float(k)) for k in range(3)}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates)
+        >>> sorted(map(sorted, fl.PlainAggregator().leaks_to(fl.Coalition(server=True), outcome)))
+        [[0], [1], [2]]
     """
 
     def __init__(
@@ -48,13 +54,19 @@ class Coalition:
 
 @dataclass
 class Sent:
-    """A message that was sent.
+    """Records one message: its size, and when it was sent and arrived.
 
     Attributes:
         message: as its receiver decoded it.
         size: bytes of its encoding.
         sent: when, in seconds.
         arrived: when; None if it has not, or never did because its receiver had vanished.
+
+    Examples:
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates)
+        >>> [sent.size for sent in outcome.transcript.messages]
+        [31, 31]
     """
 
     message: Message
@@ -65,7 +77,7 @@ class Sent:
 
 @dataclass
 class Transcript:
-    """The messages of a round in the order in which they were sent, lost ones included.
+    """Records a round's messages in the order in which they were sent, lost ones included.
 
     Attributes:
         keep: "all": messages with what they hold. "sizes": who sent whom what kind, how large and
@@ -74,6 +86,12 @@ class Transcript:
 
     Raises:
         ArgumentError: another `keep`; or, of what was asked for, that it was not kept.
+
+    Examples:
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates)
+        >>> [(sent.message.sender, sent.message.kind) for sent in outcome.transcript.messages]
+        [(0, 'update'), (1, 'update')]
     """
 
     keep: Keep = "all"
@@ -143,7 +161,7 @@ class Transcript:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a round, and who saw what.
+    """Holds a round's result, and who saw which message.
 
     Attributes:
         aggregate: the server's result.
@@ -151,6 +169,12 @@ class Outcome:
         vanished: parties that dropped out, in order.
         seconds: from the start to the result, on the virtual clock.
         transcript: its messages, as far as they are kept.
+
+    Examples:
+        >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
+        >>> outcome = fl.protocols.aggregate(fl.PlainAggregator(), updates)
+        >>> outcome.aggregate.included, outcome.refusals
+        ((0, 1), ())
     """
 
     aggregate: Aggregate

@@ -45,12 +45,19 @@ def progress(rounds: int, *, shown: bool) -> Iterator[Callable[[RoundReport], No
 
 
 class CSVWriter:
-    """A callback that writes the numbers of all rounds so far (`RoundReport.numbers`) into a file.
+    """Writes the numbers of all rounds so far (`RoundReport.numbers`) into a CSV file.
 
     The file is whole at any time. A resumed run writes the rounds before it too.
 
     Args:
-        path: of the file; what it held is lost.
+        path: of the file, which is overwritten.
+
+    Examples:
+        >>> import pathlib
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator())
+        >>> _ = run.fit(rounds=2, callbacks=[fl.CSVWriter("rounds.csv")])
+        >>> len(pathlib.Path("rounds.csv").read_text().splitlines())
+        3
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -77,7 +84,7 @@ class CSVWriter:
 
 
 class TensorBoardWriter:
-    """A callback that writes the numbers of each round (`RoundReport.numbers`) for TensorBoard.
+    """Writes the numbers of each round (`RoundReport.numbers`) for TensorBoard.
 
     Their owner alone may read the files, and the folder where it is new.
 
@@ -126,16 +133,24 @@ def _private() -> Iterator[None]:
 
 
 class MetricsLogger:
-    """A callback that gives a tracker the numbers of each round (`RoundReport.numbers`).
+    """Passes the numbers of each round (`RoundReport.numbers`) to a tracker.
 
-    ``callbacks=[fl.MetricsLogger(mlflow.log_metrics)]``, or ``wandb.log`` after ``wandb.init()``:
-    the tracker is the caller's, who starts and ends its run.
+    For example ``callbacks=[fl.MetricsLogger(mlflow.log_metrics)]``, or ``wandb.log`` after
+    ``wandb.init()``. You start and end the tracker's run.
 
     Args:
         log: takes numbers by name, and the round as ``step=``.
 
     Raises:
         ArgumentError: it is no function.
+
+    Examples:
+        >>> seen = []
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator())
+        >>> log = fl.MetricsLogger(lambda numbers, step: seen.append(step))
+        >>> _ = run.fit(rounds=2, callbacks=[log])
+        >>> seen
+        [1, 2]
     """
 
     def __init__(self, log: Callable[..., Any]) -> None:

@@ -24,30 +24,38 @@ from fl.training.workers import Trainer
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FederatedAveraging(Course):
-    """A run of federated averaging over simulated clients, which send real messages.
+    """Runs federated averaging over simulated clients, which exchange real messages.
 
     In every round the server sends the model to some clients, each trains it on its own records,
     and the aggregator takes the weighted mean of their updates to the server.
 
     Guarantees:
-        With the same seed, model and clients two runs are equal, whatever the number of workers,
-        and so is a run that was saved and loaded in between; unless a mechanism draws noise, which
-        no seed controls. What aggregators mask, they draw from the operating system.
+        Two runs with the same seed, model and clients are equal, for any number of workers, and
+        also if you save and load one in between. Noise of a mechanism is the exception: it comes
+        from the operating system, and so do the masks of aggregators.
 
     Args:
-        model: the model to start from, in single precision; it is copied, and then the present one.
+        model: initial model, in single precision; copied. Afterwards, the present model.
         clients: the records of each client, by its number.
-        rounds: of the whole run, including those before it was saved; None: give them to `fit`.
+        rounds: of the whole run, with those before it was saved; None: give them to `fit`.
 
     Attributes:
         history: of all rounds so far.
         outcome: of the last round that succeeded, with the messages that are kept; None before.
 
     Raises:
-        ArgumentError: an argument outside its range, or rounds that the aggregator would refuse.
+        ArgumentError: an argument outside its range, or rounds that the aggregator rejects.
 
     Source:
         McMahan et al., AISTATS 2017, Algorithm 1.
+
+    Examples:
+        >>> run = fl.FederatedAveraging(
+        ...     model=fl.models.logistic(64), clients=clients, aggregator=fl.PlainAggregator()
+        ... )
+        >>> history = run.fit(rounds=3, test_set=test)
+        >>> history.accuracy > 0.5, len(history)
+        (True, 3)
     """
 
     clients: Sequence[Records]

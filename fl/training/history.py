@@ -14,7 +14,7 @@ SHOWN = ("accuracy", "loss", "epsilon", "bytes_total")
 
 @dataclass(frozen=True, kw_only=True)
 class RoundReport:
-    """One round.
+    """Reports one round: who took part, its bytes, and how good the model is.
 
     Attributes:
         number: from 1.
@@ -36,6 +36,13 @@ class RoundReport:
         of_clients: loss, accuracy and metrics of the new model on clients' own held-out records,
             by client and name. They are measured beside the protocol: no message carries them, and
             no guarantee is about them.
+
+    Examples:
+        >>> report = fl.protocols.RoundReport(
+        ...     number=1, selected=(0, 1), included=(0,), refused={1: "late"}
+        ... )
+        >>> report.refused
+        {1: 'late'}
     """
 
     number: int
@@ -76,7 +83,14 @@ class RoundReport:
 
 @dataclass(repr=False)
 class History:
-    """The rounds of a run, in order."""
+    """Lists the reports of a run's rounds, in order.
+
+    Examples:
+        >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator())
+        >>> history = run.fit(rounds=2, test_set=test)
+        >>> len(history), history.accuracy == history[-1].accuracy
+        (2, True)
+    """
 
     rounds: list[RoundReport] = field(default_factory=list)
 

@@ -7,7 +7,15 @@ BUCKETS = 2**14
 
 
 def logistic(inputs: int = 784, classes: int = 10) -> nn.Module:
-    """Returns logistic regression: one linear layer; 7,850 parameters on MNIST."""
+    """Returns logistic regression: one linear layer; 7,850 parameters on MNIST.
+
+    Examples:
+        >>> fl.models.logistic(64)
+        Sequential(
+          (0): Flatten(start_dim=1, end_dim=-1)
+          (1): Linear(in_features=64, out_features=10, bias=True)
+        )
+    """
     return nn.Sequential(nn.Flatten(), nn.Linear(inputs, classes))
 
 
@@ -16,6 +24,10 @@ def mlp(inputs: int = 784, hidden: int = 200, classes: int = 10) -> nn.Module:
 
     Source:
         McMahan et al., AISTATS 2017, section 3; chain-PPFL's MLP.
+
+    Examples:
+        >>> sum(p.numel() for p in fl.models.mlp().parameters())
+        199210
     """
     return nn.Sequential(
         nn.Flatten(),
@@ -32,6 +44,10 @@ def cnn() -> nn.Module:
 
     Source:
         McMahan et al., AISTATS 2017, section 3; chain-PPFL's CNN.
+
+    Examples:
+        >>> fl.models.cnn()(torch.zeros(2, 1, 28, 28)).shape
+        torch.Size([2, 10])
     """
     return nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2),
@@ -53,6 +69,10 @@ def cnn_mnist() -> nn.Module:
     Source:
         the CNNMnist of studies on Paillier and differential privacy, after PyTorch's earlier
         example for MNIST.
+
+    Examples:
+        >>> sum(p.numel() for p in fl.models.cnn_mnist().parameters())
+        21840
     """
     return nn.Sequential(
         nn.Conv2d(1, 10, 5),
@@ -75,6 +95,11 @@ def embedding(buckets: int = BUCKETS, width: int = 32, classes: int = 2) -> nn.M
 
     Source:
         Joulin et al., EACL 2017 (fastText), without its pairs of words.
+
+    Examples:
+        >>> texts = torch.from_numpy(fl.tokens(["a good film", "a bad film"]))
+        >>> fl.models.embedding()(texts).shape
+        torch.Size([2, 2])
     """
     return nn.Sequential(nn.EmbeddingBag(buckets, width, padding_idx=0), nn.Linear(width, classes))
 
@@ -86,6 +111,10 @@ def lenet(channels: int = 3, classes: int = 100) -> nn.Module:
 
     Source:
         Zhu et al., NeurIPS 2019.
+
+    Examples:
+        >>> fl.models.lenet(classes=10)(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
     """
     model = nn.Sequential(
         nn.Conv2d(channels, 12, 5, padding=2, stride=2),

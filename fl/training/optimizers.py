@@ -30,6 +30,10 @@ class ServerOptimizer:
 
     Source:
         Reddi et al., ICLR 2021, Algorithms 1 and 2.
+
+    Examples:
+        >>> fl.protocols.ServerOptimizer(lr=0.5)
+        ServerOptimizer(lr=0.5)
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -64,13 +68,20 @@ class ServerOptimizer:
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvgM(ServerOptimizer):
-    """Federated averaging with momentum on the server.
+    """Adds momentum to federated averaging, on the server.
 
     Attributes:
-        momentum: what is left of earlier directions; the sum of all is added.
+        momentum: momentum coefficient.
 
     Source:
         Hsu, Qi and Brown, 2019.
+
+    Examples:
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.PlainAggregator(), server_optimizer=fl.FedAvgM(momentum=0.5)
+        ... )
+        >>> run.fit(rounds=2, test_set=test).accuracy > 0.3
+        True
     """
 
     momentum: float = 0.9
@@ -113,7 +124,12 @@ class _Adaptive(ServerOptimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class FedAdam(_Adaptive):
-    """Adam on the server, without its correction of the first steps, as in the paper."""
+    """Runs Adam on the server, without bias correction, as in the paper.
+
+    Examples:
+        >>> fl.FedAdam(lr=0.02)
+        FedAdam(lr=0.02, beta1=0.9, beta2=0.99, tau=0.001)
+    """
 
     def _squares(self, before: Vector, square: Vector) -> Vector:
         return self.beta2 * before + (1 - self.beta2) * square
@@ -121,7 +137,12 @@ class FedAdam(_Adaptive):
 
 @dataclass(frozen=True, kw_only=True)
 class FedYogi(_Adaptive):
-    """Yogi on the server: squares grow and shrink additively."""
+    """Runs Runs Yogi on the server: squares grow and shrink additively.
+
+    Examples:
+        >>> fl.FedYogi(lr=0.02)
+        FedYogi(lr=0.02, beta1=0.9, beta2=0.99, tau=0.001)
+    """
 
     def _squares(self, before: Vector, square: Vector) -> Vector:
         return before - (1 - self.beta2) * square * np.sign(before - square)
@@ -129,7 +150,12 @@ class FedYogi(_Adaptive):
 
 @dataclass(frozen=True, kw_only=True)
 class FedAdagrad(_Adaptive):
-    """Adagrad on the server: squares add up; `beta2` is not used."""
+    """Runs Adagrad on the server: squares add up, and `beta2` is unused.
+
+    Examples:
+        >>> fl.FedAdagrad(lr=0.1)
+        FedAdagrad(lr=0.1, beta1=0.0, beta2=0.99, tau=0.001)
+    """
 
     beta1: float = 0.0
 

@@ -35,7 +35,7 @@ def partition(
     noise: float = 0.0,
     seed: int = 0,
 ) -> list[TensorDataset]:
-    """Returns the records of each client: every record belongs to one, every client has some.
+    """Returns the records of each client; each record goes to exactly one client.
 
     Args:
         dataset: pairs (record, label), or a pair of arrays.
@@ -59,6 +59,11 @@ def partition(
     Source:
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
         al., ICML 2019 (dirichlet); Li et al., ICDE 2022 (drawn anew, quantity, noise).
+
+    Examples:
+        >>> parts = fl.partition((x, y), 5, scheme="dirichlet", alpha=0.1)
+        >>> len(parts), sum(map(len, parts)) == len(x)
+        (5, True)
     """
     x, y = _checked(dataset, n, scheme, alpha, min_size)
     NOT_NEGATIVE.check("noise", noise)
@@ -102,17 +107,22 @@ def _checked(
 def partition_by(
     dataset: Records, users: Sequence[Hashable], *, min_size: int = 1
 ) -> dict[Hashable, TensorDataset]:
-    """Returns the records of each user, by user in sorted order where users can be sorted.
+    """Returns the records of each user, in the order of the users' names.
 
     Give `list(found.values())` as a run's clients.
 
     Args:
         dataset: pairs (record, label), or a pair of arrays.
-        users: whose each record is, such as a writer or a device.
+        users: owner of each record, such as a writer or a device.
         min_size: users with fewer records are left out.
 
     Raises:
         ArgumentError: not as many users as records, or nobody has `min_size` records.
+
+    Examples:
+        >>> by_writer = fl.partition_by((x[:6], y[:6]), ["ann", "bob", "ann", "bob", "ann", "cid"])
+        >>> {user: len(records) for user, records in by_writer.items()}
+        {'ann': 3, 'bob': 2, 'cid': 1}
     """
     x, y = as_tensors(dataset, "dataset")
     Whole(1).check("min_size", min_size)
@@ -194,18 +204,23 @@ PADDING = 0
 def tokens(
     texts: Sequence[str], *, buckets: int = BUCKETS, length: int = 256
 ) -> npt.NDArray[np.int64]:
-    """Returns the words of each text by number, (texts, length): 0 where there is none.
+    """Returns the words of each text as numbers, (texts, length); 0 fills up short texts.
 
-    A word's number is a public hash of it, so that no vocabulary has to be learned from records;
-    words that share a number are taken for one. Letters are small ones. Longer texts are cut.
+    A word's number is a public hash, so records need not reveal a vocabulary. Words that share a
+    number count as one. Letters become lower case, and longer texts are cut.
 
     Args:
         texts: any strings.
-        buckets: numbers there are, 0 included: as many rows as the embedding has.
+        buckets: how many numbers there are, 0 included: the rows of the embedding.
         length: words of a text.
 
     Raises:
         ArgumentError: a size out of range, or something that is no list of strings.
+
+    Examples:
+        >>> numbers = fl.tokens(["a good film", "a bad film"], length=4)
+        >>> numbers.shape, (numbers[0] == numbers[1]).tolist()
+        ((2, 4), [True, False, True, True])
     """
     from sklearn.utils import murmurhash3_32
 

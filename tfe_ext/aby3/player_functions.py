@@ -25,7 +25,7 @@ _OF_PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 
 @contextmanager
 def owned_by(player: Any) -> Iterator[None]:
-    """Lets tensors, variables and data sets of the block lie on a player's device alone.
+    """Keeps tensors, variables and data sets of the block on one player's device.
 
         with tfe_ext.owned_by("alice"):
             rows = iter(tf.data.Dataset.from_tensor_slices(table).map(prepare).repeat())
@@ -35,6 +35,13 @@ def owned_by(player: Any) -> Iterator[None]:
     constants there as well; elsewhere TensorFlow sends them to every server. The player is one of
     the present configuration, or its name. Tracing raises InsecureError for a function that
     computes on another player's device.
+
+    Examples:
+        >>> with tfe_ext.owned_by("owner"):
+        ...     rows = iter(tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0]]).repeat())
+        >>> x = tfe.define_private_input("owner", lambda: next(rows))
+        >>> x.reveal().to_native().numpy()
+        array([1., 2.])
     """
     device = tfe.get_config().get_player(player).device_name
     with tf.device(device), kept_on(device):

@@ -73,10 +73,10 @@ def current_protocol() -> "ABY3":
 
 @keep_per_graph
 class ABY3(Functions, tfe.protocol.ABY3):
-    """TF Encrypted's three-server protocol with all its operations, on ChaCha20 randomness.
+    """Runs TF Encrypted's three-server protocol on fresh masks from ChaCha20.
 
-    Use it as the host's: ``tfe.set_protocol(tfe_ext.ABY3())`` or ``with tfe_ext.ABY3():``, after
-    ``tfe.set_config``.
+    Use it as TF Encrypted's own, with ``tfe.set_protocol(tfe_ext.ABY3())`` or
+    ``with tfe_ext.ABY3():``, after ``tfe.set_config``.
 
     Args:
         server_0: name or player of the first server; the host's default is "server0".
@@ -100,6 +100,12 @@ class ABY3(Functions, tfe.protocol.ABY3):
         ArgumentError: the configuration is unknown or does not have 64 bits, or there is no such
             randomness.
         NativeError: the compiled operation was asked for by name and cannot be had.
+
+    Examples:
+        >>> tfe.set_protocol(tfe_ext.ABY3())
+        >>> x = tfe.define_private_input("owner", lambda: tf.constant([0.25, 4.0]))
+        >>> tfe.inverse_sqrt(x).reveal().to_native().numpy().round(2)
+        array([2. , 0.5])
     """
 
     servers: Any

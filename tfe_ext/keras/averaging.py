@@ -12,7 +12,7 @@ from tfe_ext.graphs.program import Program
 
 
 class MeanOfIterates(Callback):
-    """After `Sequential.fit` the model is the mean of its last iterates.
+    """Replaces the model by the mean of its last iterates at the end of `Sequential.fit`.
 
         model.fit(x, y, steps=25, callbacks=[tfe_ext.keras.MeanOfIterates(0.4)])
 
@@ -30,6 +30,12 @@ class MeanOfIterates(Callback):
     Cost:
         Local operations in each step; at the end a truncation of all weights, and one round that
         stores them.
+
+    Examples:
+        >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
+        >>> model.compile(tfe_ext.keras.SGD(1.0), tfe_ext.keras.BinaryCrossentropy())
+        >>> mean = tfe_ext.keras.MeanOfIterates(0.5)
+        >>> history = model.fit(x, y, steps=2, verbose=False, callbacks=[mean])
     """
 
     def __init__(self, average: float) -> None:

@@ -26,7 +26,7 @@ _SPENT = ("ledger", "held_out", "opened")
 
 
 class Checkpoints(ScriptCheckpoints, Callback):
-    """What a run needs to be interrupted, continued, and released once; a callback of Keras.
+    """Saves a run so that you can interrupt it, continue it, and release its model once.
 
         checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
         made = checkpoints.begin() or 0
@@ -63,6 +63,18 @@ class Checkpoints(ScriptCheckpoints, Callback):
     Cost:
         With players a request to each and its answer, all at once, for every checkpoint, and
         before anything is opened.
+
+    Examples:
+        >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
+        >>> optimizer = tfe_ext.keras.DPSGD(1.0, 1.0, 2.0, sample_rate=1.0)
+        >>> model.compile(optimizer, tfe_ext.keras.BinaryCrossentropy())
+        >>> checkpoints = tfe_ext.keras.Checkpoints(model, "run-7", steps=1)
+        >>> made = checkpoints.begin() or 0
+        >>> history = model.fit(
+        ...     x, y, steps=1, initial_step=made, verbose=False, callbacks=[checkpoints]
+        ... )
+        >>> sorted(checkpoints.release())
+        ['bias_0', 'weight_0']
     """
 
     def __init__(

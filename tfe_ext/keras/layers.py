@@ -32,7 +32,7 @@ from tf_encrypted.keras.layers import (
 
 
 class Residual(Layer):
-    """What comes here, added to what some layers make of it.
+    """Adds its input to the output of some layers.
 
     Args:
         layers: in order, of those that a private step can train; they return as many values as come
@@ -43,12 +43,14 @@ class Residual(Layer):
     Cost:
         None beside that of its layers; where the way parts, the gradients of both are added.
 
-    Example:
-        >>> branch = [Dense(16, activation="tanh"), Dense(16)]
+    Examples:
+        >>> branch = [Dense(4, activation="tanh"), Dense(4)]
         >>> model = tfe_ext.keras.Sequential([
-        ...     Dense(16, activation="tanh", batch_input_shape=[1, 64]),
-        ...     tfe_ext.keras.Residual(branch), Activation("tanh"), Dense(10),
+        ...     Dense(4, activation="tanh", batch_input_shape=[1, 4]),
+        ...     tfe_ext.keras.Residual(branch), Activation("tanh"), Dense(3),
         ... ])
+        >>> len(model.layers)
+        4
     """
 
     def __init__(self, layers: Sequence[Any], **kwargs: Any) -> None:

@@ -9,11 +9,15 @@ from tf_encrypted.keras import losses
 
 
 class BinaryCrossentropy(losses.BinaryCrossentropy):
-    """The host's loss with the only settings that a private step can use.
+    """Sums the sigmoid cross-entropy over examples and outputs.
 
     A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
     examples and outputs, sigmoid(logits) - labels, so that each example is clipped on its own; the
     optimizer divides by the expected batch size. The loss itself is never computed.
+
+    Examples:
+        >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
+        >>> model.compile(tfe_ext.keras.SGD(1.0), tfe_ext.keras.BinaryCrossentropy())
     """
 
     def __init__(self) -> None:
@@ -21,11 +25,15 @@ class BinaryCrossentropy(losses.BinaryCrossentropy):
 
 
 class CategoricalCrossentropy(losses.CategoricalCrossentropy):
-    """The host's loss with the only settings that a private step can use; targets are one-hot.
+    """Sums the softmax cross-entropy over examples; targets are one-hot.
 
     A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
     examples, softmax(logits) - labels, with the error that `extensions.layers.softmax` states. The
     loss itself is never computed.
+
+    Examples:
+        >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
+        >>> model.compile(tfe_ext.keras.SGD(1.0), tfe_ext.keras.CategoricalCrossentropy())
     """
 
     def __init__(self) -> None:

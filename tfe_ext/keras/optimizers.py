@@ -19,7 +19,7 @@ from tfe_ext.ring.aby3_ring import noise_failure
 
 
 class DPSGD(Charged, Optimizer):
-    """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
+    """Trains with secure DPSGD (Protocol 3): clips each example's gradient and adds shared noise.
 
     Args:
         learning_rate: the update is learning_rate / expected_batch_size times the noisy sum. A
@@ -38,8 +38,7 @@ class DPSGD(Charged, Optimizer):
         colluders: number of servers whose pooled knowledge of noise must not weaken the guarantee;
             ABY3 itself bears only one.
         degree: of the clip factor's polynomial (2, 3 or 4).
-        momentum: what of an update goes into the next one, in 0..0.999; it costs nothing, and stays
-            as it is.
+        momentum: momentum coefficient, in 0..0.999; free, and fixed for the run.
         bias_scale: the input whose weights biases are, 1 or another power of two down to 2^-8; it
             stays as it is.
         overflow_probability: probability over one call of `fit` that a sample exceeds its rows; 1 +
@@ -55,6 +54,13 @@ class DPSGD(Charged, Optimizer):
         Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), eta
         documented in `extensions.protocols.dpsgd_plan.StepPlan.eta`, against one server
         (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
+
+    Examples:
+        >>> optimizer = tfe_ext.keras.DPSGD(
+        ...     learning_rate=1.0, l2_norm_clip=1.0, noise_multiplier=2.0, sample_rate=0.5
+        ... )
+        >>> optimizer.get_epsilon(delta=1e-5)  # before any step
+        0.0
     """
 
     private = True
@@ -93,9 +99,16 @@ class DPSGD(Charged, Optimizer):
 
 
 class SGD(Optimizer):
-    """Plain SGD in the same arithmetic: no clipping, no noise, **no privacy of the model**.
+    """Trains with plain SGD, for comparisons: **the model is not private**.
 
-    It exists to be compared with; its arguments mean what they mean in `DPSGD`.
+    The arguments are those of `DPSGD`, and so is the arithmetic.
+
+    Examples:
+        >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
+        >>> model.compile(tfe_ext.keras.SGD(1.0), tfe_ext.keras.BinaryCrossentropy())
+        >>> history = model.fit(x, y, steps=1, verbose=False)
+        >>> model.get_weights()[0].shape
+        (4, 3)
     """
 
     private = False
@@ -172,7 +185,7 @@ class _ByMoments(Optimizer):
 
 
 class DPAdam(_ByMoments, DPSGD):
-    """Adam behind the clipped and noisy sums of `DPSGD`, the noise's variance taken out.
+    """Trains with Adam on the noisy sums of `DPSGD`, and subtracts the noise's variance.
 
     Args:
         learning_rate: of a weight; a number or a schedule, as in `DPSGD`.
@@ -195,6 +208,11 @@ class DPAdam(_ByMoments, DPSGD):
 
     Source:
         Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.updates.adam.AdamRule`).
+
+    Examples:
+        >>> optimizer = tfe_ext.keras.DPAdam(0.1, 1.0, 2.0, 0.5, beta_1=0.9)
+        >>> optimizer.get_epsilon(delta=1e-5)
+        0.0
     """
 
     floor = Argument()
@@ -213,11 +231,16 @@ class DPAdam(_ByMoments, DPSGD):
 
 
 class Adam(_ByMoments, SGD):
-    """Plain Adam in the same arithmetic: no clipping, no noise, **no privacy of the model**.
+    """Trains with plain Adam, for comparisons: **the model is not private**.
 
-    It exists to be compared with. Betas are those of `DPAdam`, and options those of `SGD` except
+    Betas are those of `DPAdam`, and options those of `SGD` except
     momentum. `epsilon` is the root of the least second moment, in 2^-16..1; Keras adds it to the
     root instead.
+
+    Examples:
+        >>> optimizer = tfe_ext.keras.Adam(0.1, beta_1=0.9)
+        >>> optimizer.get_config()["learning_rate"]
+        0.1
     """
 
     epsilon = Argument()

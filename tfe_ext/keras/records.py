@@ -117,10 +117,10 @@ def _are_one(x: tf.Tensor | Replicated, y: tf.Tensor | Replicated) -> bool:
 
 
 def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
-    """Returns private tensors as what `Sequential.fit` takes, on the caller's word; local.
+    """Declares private tensors to be records for `Sequential.fit`; nothing is sent.
 
-    Records that owners give in the clear are checked; here the following is taken on trust. If it
-    is false, the epsilon that an optimizer reports is false:
+    PEA checks records that owners give in the clear. Here you declare the following instead. The
+    epsilon that an optimizer reports is right only if all of this is true:
 
     - Row j of x and of y is one record, and depends on no other.
     - These are all the records: an optimizer takes them with ``sample_rate=1.0`` alone.
@@ -132,6 +132,13 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
         x: features, (records, ...); the further axes are flattened.
         y: targets, (records, classes).
         max_feature_norm: bound of the Euclidean norm of a record's features.
+
+    Examples:
+        >>> features = tfe.define_private_variable(np.full((6, 4), 0.5))
+        >>> targets = tfe.define_private_variable(np.tile(np.eye(3), (2, 1)))
+        >>> given = tfe_ext.keras.vouch_for(features, targets, max_feature_norm=1.0)
+        >>> len(given)
+        2
     """
     ring = current_protocol().ring
     shares = features, targets = share_of(ring, x, "x"), share_of(ring, y, "y")

@@ -27,7 +27,7 @@ from tf_encrypted.keras.models import sequential as host
 
 
 class Sequential(Weighted, host.Sequential):
-    """The host's Sequential, with private training in place of the host's.
+    """Trains TF Encrypted's Keras layers privately.
 
     Layers are the host's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
     AveragePooling2D, MaxPooling2D, Activation, ReLU and Flatten, and `tfe_ext.keras.Residual` of
@@ -50,14 +50,13 @@ class Sequential(Weighted, host.Sequential):
         ArgumentError: the current protocol is not `tfe_ext.ABY3`, or the first layer has no shape.
         UnsupportedLayerError: a layer that cannot be trained privately.
 
-    Example:
-        >>> model = tfe_ext.keras.Sequential([Dense(10, batch_input_shape=[1, 64])])
-        >>> model.compile(
-        ...     tfe_ext.keras.DPSGD(10.0, 1.0, 1.1, sample_rate=0.1),
-        ...     tfe_ext.keras.BinaryCrossentropy(),
-        ... )
-        >>> model.fit({"server0": x0, "server1": x1}, {"server0": y0, "server1": y1}, epochs=12)
-        >>> model.optimizer.get_epsilon(delta=1e-5)
+    Examples:
+        >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
+        >>> optimizer = tfe_ext.keras.DPSGD(1.0, 1.0, 2.0, sample_rate=0.5)
+        >>> model.compile(optimizer, tfe_ext.keras.BinaryCrossentropy())
+        >>> history = model.fit(x, y, steps=2, verbose=False)
+        >>> round(optimizer.get_epsilon(delta=1e-4), 1)
+        1.5
     """
 
     def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:

@@ -39,7 +39,7 @@ _RANKS = range(ABY3Ring.parties)
 class Weighted:
     """A model whose weights can be set, opened, and kept as shares, beside its configuration.
 
-    Example:
+    Examples:
         >>> config = model.get_config()
         >>> model.save_shares("kept")
         >>> again = tfe_ext.keras.Sequential.from_config(config)

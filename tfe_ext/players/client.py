@@ -175,10 +175,10 @@ _watching: RemotePlayers | None = None
 def remote_config(
     file: str | Path, *, join_timeout: float = 60.0, own_address: str | None = None
 ) -> RemotePlayers:
-    """Returns the configuration of what `pea players` started, once all reach each other and this.
+    """Connects to the players that `pea players` started, and returns their configuration.
 
-    It connects this process to them; then ``tfe.set_config(...)``. The loss of one is told from now
-    on, see `RemotePlayers`. A later call connects again, also to players that were started anew,
+    Pass the result to ``tfe.set_config(...)``. From then on the loss of a player is an error, see
+    `RemotePlayers`. A later call connects again, also to players that were started anew,
     and ends the watch of the configuration before.
 
     Args:
@@ -193,6 +193,12 @@ def remote_config(
             versions of this package, TF Encrypted or TensorFlow than this process.
         PlayerLostError: a player did not answer or was not reached in time, or is another one than
             the file says.
+
+    Examples:
+        >>> tfe_ext.remote_config("missing.json")
+        Traceback (most recent call last):
+            ...
+        extensions.errors.ArgumentError: players must be a JSON file, not 'missing.json'. ...
     """
     check_seconds("join_timeout", join_timeout)
     return RemotePlayers(read_players(file), join_timeout, own_address)

@@ -36,7 +36,7 @@ class LocalDevices(tfe.LocalConfig):
 
 
 def local_config(*players: str, debug_mode: bool = False) -> LocalDevices:
-    """Returns a configuration for one process in which a share on a wrong device is seen.
+    """Returns a configuration that runs all players in this process.
 
     The host's ``LocalConfig`` puts every player on the same CPU. Here server0, server1, server2 and
     the players named have logical CPUs of their own, which TensorFlow makes on first use: call this
@@ -46,6 +46,11 @@ def local_config(*players: str, debug_mode: bool = False) -> LocalDevices:
     Args:
         players: names of those who give inputs or get outputs, besides the three servers.
         debug_mode: as in the host: no graphs, and no memory of earlier results.
+
+    Examples:
+        >>> config = tfe_ext.local_config("owner")
+        >>> [player.name for player in config.players]
+        ['server0', 'server1', 'server2', 'owner']
     """
     names = [*SERVERS, *players]
     if len(set(names)) < len(names):

@@ -24,9 +24,9 @@ def whiten(
     ridge: float | None = None,
     source: NoiseSource | None = None,
 ) -> Whitening:
-    """Returns the map that whitens features, of the noisy sum of x x^T over all owners' records.
+    """Returns a map that whitens features, from a noisy sum of x x^T over all owners.
 
-    To be called before the model is trained on what it makes of them:
+    Call it before training, and train on the whitened rows:
 
         whitening = tfe_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
         x = {owner: whitening.rows(own) for owner, own in x.items()}
@@ -46,6 +46,13 @@ def whiten(
     Guarantees:
         Those of `extensions.protocols.noisy_sums.whitening.whiten`. Nothing is opened if an
         argument is refused.
+
+    Examples:
+        >>> optimizer = tfe_ext.keras.DPSGD(1.0, 1.0, 2.0, sample_rate=0.5)
+        >>> x = {"server0": np.full((20, 3), 0.5), "server1": np.full((20, 3), 0.25)}
+        >>> whitening = tfe_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
+        >>> whitening.rows(x["server0"]).shape
+        (20, 3)
     """
     host = ABY3Host(current_protocol(), source or SystemSource())
     if not isinstance(x, Mapping) or not x:

@@ -18,10 +18,16 @@ from crypten.mpc import MPCTensor
 
 
 class Linear(Recording, crypten.nn.Linear):
-    """x @ weight.T + bias with exact truncation; trained privately once an optimizer adopts it.
+    """Computes x @ weight.T + bias with exact truncation; an optimizer trains it privately.
 
     Args and parameters are those of `crypten.nn.Linear`: weight (out_features, in_features) and
     bias (out_features,). Inputs are (rows, in_features).
+
+    Examples:
+        >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
+        >>> features, _ = crypten_ext.share_records(x, y, classes=3)
+        >>> model.eval()(features).size()
+        torch.Size([80, 3])
     """
 
     def forward(self, x: MPCTensor) -> MPCTensor:

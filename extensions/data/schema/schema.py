@@ -66,15 +66,28 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """A public schema, the same at every party.
+    """States what a table's columns hold; public, and the same at every party.
 
     Attributes:
-        columns: what it is learnt from, in the order of the features.
-        unit: whom the records are about; None where each record is a person's only one.
+        columns: the columns to learn from, in the order of the features.
+        unit: the person that records are about; None if each person has one record.
         basis: where ranges and categories come from: "public" knowledge; the owners' "data", which
-            epsilon does not cover; or a "draft" that nobody has looked at, which no run takes.
-        separator: what stands between the cells of a CSV file: , ; | or a tab.
+            epsilon does not cover; or a "draft", which every run rejects until you confirm it.
+        separator: character between the cells of a CSV file: , ; | or a tab.
         decimal: the decimal mark of its numbers, a point or a comma.
+
+    Examples:
+        >>> from extensions.data.schema.columns import Category, Number
+        >>> from extensions.data.schema.schema import Target
+        >>> from extensions.estimator import Schema
+        >>> ward = Category(name="ward", categories=("north", "south"))
+        >>> schema = Schema(
+        ...     target=Target(column="ill", classes=("no", "yes")),
+        ...     columns=(Number(name="age", low=0, high=100), ward),
+        ...     basis="public",
+        ... )
+        >>> schema.features
+        ('age', 'ward=north', 'ward=south')
     """
 
     target: Target

@@ -21,19 +21,19 @@ def calibrate_noise(
     neighbours: Neighbours = "add-remove",
     beside: Sequence[SubsampledGaussian] = (),
 ) -> float:
-    """Returns the smallest noise_multiplier with which so many steps cost epsilon at most.
+    """Returns the smallest noise_multiplier for a given epsilon.
 
         noise = calibrate_noise(epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=120)
 
     Args:
-        epsilon: of all steps together, and of what is beside them; at most 10,000.
+        epsilon: of all steps and of `beside` together; at most 10,000.
         delta: likewise; 1 / (10 records) is usual.
-        sample_rate: of the optimizer.
+        sample_rate: the optimizer's.
         steps: number of steps.
         overflow_probability: that a batch of them is too small for its sample; by default that of
             the batches.
         neighbours: as in the optimizer's `get_epsilon`.
-        beside: what else is spent on the same records, such as the phases of another ledger.
+        beside: further costs on the same records, such as the phases of another ledger.
 
     Guarantees:
         The "pld" accountant's epsilon, which `get_epsilon` returns, is at most the one asked for,
@@ -42,6 +42,11 @@ def calibrate_noise(
     Raises:
         ArgumentError: an argument out of range, or no noise can give the guarantee.
         PrivacyWarning: a warning, of epsilon above 20.
+
+    Examples:
+        >>> noise = crypten_ext.calibrate_noise(epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=120)
+        >>> round(noise, 2)
+        2.42
     """
     return accounting.calibrate_noise(
         epsilon=epsilon,

@@ -43,7 +43,7 @@ class Degree:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseGraph:
-    """Asks for a graph in which clients have keys with few others, and what it has to withstand.
+    """Lets each client share keys with few others, which saves bytes in large rounds.
 
     Of the n clients of a round each has shares and masks with k neighbours, t of whom can replace
     it. k is the least that exact tails allow; where clients would have keys with more than two
@@ -87,6 +87,11 @@ class SparseGraph:
         et al. have neighbours check each other: that costs 64 T bytes and makes k a quarter of
         theirs (99 instead of 414, of 1,000 clients with 10 % corrupt and 30 % gone), and sums
         larger. Tags are keyed, where theirs are signed.
+
+    Examples:
+        >>> masked = fl.MaskedAggregator(graph=fl.SparseGraph(corrupt=0.1, dropping=0.2))
+        >>> masked.graph
+        SparseGraph(corrupt=0.1, dropping=0.2)
     """
 
     corrupt: Annotated[float, _LESS_THAN_HALF] = 0.1

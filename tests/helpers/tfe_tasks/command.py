@@ -4,6 +4,7 @@ import contextlib
 import io
 from collections.abc import Iterator
 
+from tests.helpers import examples
 from tests.helpers.commands import pea
 from tests.helpers.tfe_tasks.session import CONFIG
 
@@ -23,6 +24,17 @@ def executed(code: str) -> str:
     with _own_session(), contextlib.redirect_stdout(printed):
         exec(compile(code, "<block>", "exec"), {"__name__": "__main__"})
     return printed.getvalue()
+
+
+def examples_without(page: str) -> list[str]:
+    """Returns the names of a page of the API whose docstrings show no example."""
+    return [name for name in examples.pages()[page] if not examples.example(name).examples]
+
+
+def failing_examples(page: str) -> str:
+    """Returns what went wrong in a page's examples."""
+    with _own_session():
+        return examples.failures(page)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ def defaults(
     parties: int = ABY3Ring.parties,
     colluders: int = 1,
 ) -> Defaults:
-    """Returns the settings of a linear model, which follow from public facts as `pea train`'s do.
+    """Returns settings of a linear model, from public facts as `pea train` chooses them.
 
         import tfe_ext
         from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
@@ -85,6 +85,13 @@ def defaults(
     Guarantees:
         After all steps `optimizer.get_epsilon(delta)` is epsilon at most. A value out of range, or
         for which no noise gives that epsilon, is an ArgumentError.
+
+    Examples:
+        >>> chosen = tfe_ext.keras.defaults(
+        ...     kind="tables", records=400, columns=30, classes=2, epsilon=2.0, delta=1e-4
+        ... )
+        >>> chosen.steps, chosen.optimizer["sample_rate"]
+        (20, 1.0)
     """
     if parties != ABY3Ring.parties:
         raise ArgumentError("parties", parties, f"{ABY3Ring.parties}, the servers of ABY3")
