@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.helpers.paths import ROOT
 
 _NUMBER = re.compile(r"\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
-_SECONDS = re.compile(rf"{_NUMBER.pattern} s\b")
+_SECONDS = re.compile(rf"{_NUMBER.pattern} s\b|\bseconds +{_NUMBER.pattern}")
 _SHOWN = re.compile(r"```text\n(.*?)```", re.DOTALL)
 _FIGURES = re.compile(r"\]\((\.\./images/[^)]+)\)")
 
