@@ -71,6 +71,21 @@ def _check_on_players(config: TrainConfig) -> None:
             raise ArgumentError(name, value, f"{hidden!r} with {{players}}", advice)
 
 
+def facts() -> list[tuple[str, str]]:
+    """Returns which ChaCha20 computes here, and what to do if it is the slower one."""
+    from tfe_ext.streams import choice, native
+
+    if os.environ.get(choice.VARIABLE) == "portable":
+        text = f"the portable ChaCha20 is used, since {choice.VARIABLE} says so"
+        return [(text, f"Type, for the faster one: unset {choice.VARIABLE}")]
+    try:
+        native.load()
+    except native.NativeError as error:
+        text = f"the portable ChaCha20 is used, 3 to 5 times slower: {error}"
+        return [(text, "Install a C++ compiler. On Debian, type: apt-get install g++")]
+    return [("the compiled ChaCha20 is used", "")]
+
+
 @contextmanager
 def remote_owners(options: RunOptions) -> Iterator["_RemoteOwners | None"]:
     """Yields the owners of records that their own players have; None where files are given."""

@@ -25,6 +25,7 @@ BASES = {
     "evaluate": "--shares=given/shares --data-for-party=0=given/own.npz --budget=none",
     "open": "--shares=given/shares --out=opened",
     "export": "--model=given/model.npz --to=npz --out=exported.npz",
+    "doctor": "--quick",
     "fl": "--aggregator=plain --rounds=1 --clients=10 --model=logistic",
 }
 """With these options a command would run."""
@@ -260,6 +261,15 @@ federation file !add !fingerprint !role !address
 federation file !add !fingerprint !role !address --rotate=nowhere.toml
 add conflict --rotate=nowhere.toml
 fingerprint needs !add --rotate=nowhere.toml
+""",
+    "doctor": """
+frameworks choice !quick --try=nothing
+quick conflict --try=clear
+federation needs --federation=given/own.toml
+key needs --key=nowhere.pem
+key file --federation=given/own.toml --key=nowhere.pem
+wait value --wait=0
+timeout value --timeout=-1
 """,
     "split": """
 label choice --data=csv:given/own.csv

@@ -62,6 +62,7 @@ REFUSED = {
 WRITTEN = {
     "align": {"checkpoint", "out"},
     "budget": {"json"},
+    "doctor": {"json"},
     "evaluate": {"json"},
     "explain": {"out"},
     "export": {"out"},
