@@ -1,6 +1,7 @@
 """Estimators as scikit-learn has them, of several owners' records."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,13 +16,23 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from extensions.checks import check_left_out
 from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
 from extensions.estimator.encoders import Encoder, extraction_of
-from extensions.estimator.records import Given, Known, array_of, frame_of, known_of, rows_at
+from extensions.estimator.noisy_schema import DELTA_SHARE, SchemaBudget, with_schema
+from extensions.estimator.records import (
+    FROM_DATA,
+    Given,
+    Known,
+    array_of,
+    frame_of,
+    known_of,
+    rows_at,
+)
 from extensions.estimator.training import party_model, plan_of, trained
 from extensions.ring.fixed_point import Reals
-from extensions.rules import one_of
+from extensions.rules import Between, one_of
 from extensions.runs.config.schedule import Asked, Schedule
 from extensions.runs.model import OpenedModel, logits_of, read_opened, write_opened
 from extensions.runs.model.explaining import effects_of
@@ -52,6 +63,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         key: str | Path | None = None,
         target: Sequence[Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        epsilon_schema: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -65,6 +77,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         self.key = key
         self.target = target
         self.settings = settings
+        self.epsilon_schema = epsilon_schema
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Trains one model on the records of all owners.
@@ -80,14 +93,20 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             ArgumentError: records, a schema or settings that do not fit.
         """
         xs, ys = _owners(X, y, groups)
-        known, parts = self._read(xs, ys)
-        run, schedule = self._asked(len(parts))
+        counted = self._counted(sum(map(len, ys)))
+        known, parts = self._read(xs, ys, counted)
+        run, schedule = self._asked(len(parts), counted)
         if self.federation is not None:
             found, report = party_model(
                 run, schedule, self.features, parts[0], self.federation, self.key, self.ledger
             )
         else:
             found, report = trained(run, schedule, self.features, parts, self.ledger)
+        if counted is not None:
+            more = with_schema(report, counted)
+            report |= {**more, "epsilon_schema": counted.epsilon}
+            privacy = {name: more.get(name, value) for name, value in found.header.privacy.items()}
+            found = replace(found, header=replace(found.header, privacy=privacy))
         self._take(found, known)
         self.report_ = report
         self.epsilon_ = report["epsilon"]
@@ -104,7 +123,11 @@ class _Private(BaseEstimator):  # type: ignore[misc]
 
         Returns epsilon, delta, noise_multiplier, steps, sample_rate, lr, rounds, bytes (a party
         sends and receives) and seconds, about. Sizes of the records decide, not their values.
+
+        Raises:
+            ArgumentError: with `epsilon_schema`, since counting spends it.
         """
+        check_left_out("to plan: state the schema", epsilon_schema=self.epsilon_schema)
         _, parts = self._read(*_owners(X, y, groups))
         return plan_of(*self._asked(len(parts)), self.features, parts)
 
@@ -157,14 +180,31 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         if known.labels:
             self.classes_ = np.array(known.labels)
 
-    def _read(self, xs: Sequence[Given], ys: Sequence[Any]) -> tuple[Known, list[Split]]:
+    def _counted(self, records: int) -> SchemaBudget | None:
+        """Returns what noisy counts may cost, if the schema is made of them."""
+        if (part := self.epsilon_schema) is None:
+            return None
+        if not (isinstance(self.schema, str) and self.schema == FROM_DATA):
+            raise ArgumentError("epsilon_schema", part, "with {schema=from-data}", code="conflict")
+        check_left_out("with {epsilon_schema}", federation=self.federation)
+        Between(0.0, self.epsilon, above=True, below=True).check("epsilon_schema", part)
+        delta = self.delta or 1 / (10 * records)
+        return SchemaBudget(
+            epsilon=part,
+            delta=DELTA_SHARE * delta,
+            ledger=None if self.ledger is None else Path(self.ledger),
+        )
+
+    def _read(
+        self, xs: Sequence[Given], ys: Sequence[Any], counted: SchemaBudget | None = None
+    ) -> tuple[Known, list[Split]]:
         if not self._numbers:
             for labels in ys:
                 check_classification_targets(labels)
-        known = known_of(xs, ys, self.schema, self.target, numbers=self._numbers)
+        known = known_of(xs, ys, self.schema, self.target, numbers=self._numbers, counted=counted)
         return known, [known.split(x, labels) for x, labels in zip(xs, ys, strict=True)]
 
-    def _asked(self, parties: int) -> tuple[Asked, Schedule]:
+    def _asked(self, parties: int, counted: SchemaBudget | None = None) -> tuple[Asked, Schedule]:
         one_of(("open", "hidden")).check("mode", self.mode)
         given = dict(self.settings or {})
         scheduled = {name: given.pop(name) for name in [*given] if name in vars(Schedule())}
@@ -177,6 +217,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             "evaluate": "none" if self.mode == "open" else "opened",
             "parties": parties,
         }
+        if counted is not None:
+            run["epsilon"] = self.epsilon - counted.epsilon
+            run["delta"] = counted.delta * (1 / DELTA_SHARE - 1)
         if self._numbers:
             run["loss"] = "squared"
         try:
@@ -226,6 +269,9 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
         key: this party's key, with a federation.
         target: labels in order; by default all distinct ones, which become public.
         settings: further settings of the run by name, such as {"steps": 20}.
+        epsilon_schema: the part of epsilon by which "from-data" makes ranges and categories of
+            noisy counts, so that epsilon covers them. Columns of which too little shows are left
+            out; the more columns, the more records it takes.
 
     Attributes:
         report_: report of the run, as `pea train --json` writes it.

@@ -17,6 +17,7 @@ from extensions.data.datasets.tables import class_names, class_numbers
 from extensions.data.schema import Schema, Table, drafted, encode_table, label_of, read_schema
 from extensions.data.schema.encoding import encode_unlabelled
 from extensions.errors import ArgumentError, PrivacyWarning
+from extensions.estimator.noisy_schema import SchemaBudget
 from extensions.ring.fixed_point import Reals
 
 FROM_DATA = "from-data"
@@ -126,6 +127,7 @@ def known_of(
     target: Sequence[Any] | None,
     *,
     numbers: bool,
+    counted: SchemaBudget | None = None,
 ) -> Known:
     """Returns what is public of owners' records.
 
@@ -135,6 +137,7 @@ def known_of(
         schema: as `PrivateClassifier` takes it.
         target: likewise.
         numbers: whether a number is learnt.
+        counted: what noisy counts may cost, of which a schema is made instead of the records.
 
     Raises:
         ArgumentError: owners have other columns, or the schema is none.
@@ -153,21 +156,37 @@ def known_of(
             raise ArgumentError("schema", None, "to learn a number", advice, code="missing")
         return Known(columns, labels, None)
     read_off = isinstance(schema, str)
-    if numbers and target is None:
-        if not read_off:
-            raise ArgumentError("target", None, "with {schema}", code="missing")
-        every = np.concatenate([np.asarray(y, dtype=float) for y in ys])
-        target = (every.min(), every.max())
+    of_target = numbers and target is None
+    if of_target and not read_off:
+        raise ArgumentError("target", None, "with {schema}", code="missing")
+    every = np.concatenate([np.asarray(y) for y in ys])
+    entries = (
+        _read_off(_pooled(xs, columns), every if of_target else None, counted)
+        if read_off
+        else _entries(columns, schema)
+    )
+    if of_target:
+        target = entries.pop(TARGET)["range"]
     learnt: dict[str, Any] = {"classes": [label_of(each) for each in labels]}
     if numbers:
         learnt = {"range": [*map(float, target or ())], "outside": "clip"}
-    if read_off:
-        warn(READ_OFF, PrivacyWarning, stacklevel=4)
-        entries = {each.name: each.entry() for each in drafted(_pooled(xs, columns))[0]}
-    else:
-        entries = _entries(columns, schema)
+    told = read_off and counted is None
     said = {"target": {"column": TARGET, **learnt}, "columns": entries}
-    return Known(columns, labels, Schema.of({"basis": "data" if read_off else "public", **said}))
+    return Known(columns, labels, Schema.of({"basis": "data" if told else "public", **said}))
+
+
+def _read_off(table: Table, y: Any, counted: SchemaBudget | None) -> dict[str, Any]:
+    """Returns a schema's entries by column, and the range of `y` as one more, if it is given."""
+    if counted is None:
+        warn(READ_OFF, PrivacyWarning, stacklevel=5)
+        found = {each.name: each.entry() for each in drafted(table)[0]}
+        return (
+            found if y is None else {**found, TARGET: {"range": [float(y.min()), float(y.max())]}}
+        )
+    found = counted.entries(table if y is None else {**table, TARGET: _cells(y)})
+    if y is not None and TARGET not in found:
+        raise ArgumentError("target", None, "given where too little shows of it", code="missing")
+    return found
 
 
 def frame_of(x: Given) -> nw.DataFrame[Any] | None:

@@ -44,14 +44,16 @@ def bicubic(extractor: Extractor) -> Extractor:
 
 
 def half(extractor: Extractor) -> Extractor:
-    """Returns an extractor whose network computes with bfloat16, within some 2 % of a row.
+    """Returns an extractor whose network computes with bfloat16 on processors that have it.
 
-    It takes a third of the time on processors that have such numbers.
+    It takes 40 % of the time there and moves a row by some 6 % of its norm, which accuracy does not
+    show; on other processors, where it would take ten times as long, nothing changes.
     """
     torch = optional("torch", "torch", "crypten")
+    there = torch.cpu._is_avx512_bf16_supported()
 
     def extract(x: Raw) -> Features:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=there):
             return np.asarray(extractor.function(x), dtype=np.float32)
 
     return replace(extractor, function=extract)

