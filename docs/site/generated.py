@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from itertools import groupby
-from textwrap import fill
 
 from extensions.cli.command import Command
 from extensions.cli.commands import Commands, load
@@ -70,5 +69,5 @@ def typed(line: str) -> str:
     except PeaError as error:
         known = command is not None and isinstance(error, ArgumentError)
         text = command.sentence(error) if known else str(error)  # type: ignore[union-attr, arg-type]
-        return f"```console\n$ {line}\n{fill(f'pea: {text}', 72, break_on_hyphens=False)}\n```"
+        return f"```console\n$ {line}\npea: {text}\n```"
     raise ValueError(f"{line} is not rejected")

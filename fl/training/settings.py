@@ -105,6 +105,13 @@ class RunSettings:
 
     Raises:
         ArgumentError: a setting outside its range, or two that do not go together.
+
+    Examples:
+        >>> run = fl.FederatedAveraging(
+        ...     **setup, aggregator=fl.PlainAggregator(), client_fraction=0.5, lr=0.05
+        ... )
+        >>> run.fit(rounds=1)[0].selected == run.select(1, len(clients))
+        True
     """
 
     aggregator: Aggregator
