@@ -7,8 +7,6 @@ import pytest
 from tests.house.words import ROOT, documents, measure, sentences
 
 LATER = {
-    "docs/how-to/federated/federated.md",
-    "docs/how-to/federated/flower.md",
     "docs/how-to/install.md",
     "docs/tutorials/columns.md",
     "docs/tutorials/curves.md",
