@@ -77,6 +77,7 @@ def anchors(text: str) -> set[str]:
     """Returns the fragments by which links reach the headings of a document."""
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     found = {re.sub(r"[^\w\s-]", "", heading).lower().replace(" ", "-") for heading in headings}
+    found |= set(re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE))
     return found | set(re.findall(r'<a id="([^"]+)">', text))
 
 
@@ -142,16 +143,7 @@ def test_aby3_blocks_run(tfe_process):
         *[block for block in blocks(GUIDE, "python") if "ClearRing" in block],
         *[block for block in blocks(GUIDE, "python") if "fl.datasets" in block],
     ],
-    ids=[
-        "estimator",
-        "federated learning",
-        "owners",
-        "noise",
-        "CNN",
-        "defaults",
-        "plaintext ring",
-        "data sets",
-    ],
+    ids=lambda code: " ".join(code.split()[:4]),
 )
 def test_python_block_runs(tmp_path, monkeypatch, code):
     monkeypatch.chdir(tmp_path)
