@@ -1,11 +1,8 @@
-"""Every command of the tutorial on curves as it is typed, in order, and what the page promises."""
+"""The tutorials on a first table and its curves as they are typed, and what they promise."""
 
 import csv
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,47 +12,19 @@ from extensions.data.schema import read_schema
 from extensions.runs.model import read_opened
 from extensions.runs.model.explaining import Effects, effects_of
 from extensions.runs.model.terms import Term
+from tests.helpers.pages import bash, blocks_of, typed
 from tests.helpers.paths import ROOT
-from tests.helpers.patience import PATIENCE
-from tests.test_readme import free_ports, passed
-from tests.test_three_hospitals import Step, steps
+from tests.test_readme import free_ports
 
-PAGE = steps((ROOT / "docs" / "tutorials" / "curves.md").read_text())
-HOSPITALS = ["north", "south", "west"]
-
-
-def bash(folder: Path, text: str) -> str:
-    """Returns all that a block printed, to both streams; it ends with status 0."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    shown = {"PATH": path, "COLUMNS": "200", "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(folder)}
-    return passed(
-        subprocess.run(
-            ["bash", "-ec", f"exec 2>&1\n{text}"],
-            cwd=folder,
-            env={**os.environ, **shown},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-    )
-
-
-def typed(folder: Path, page: list[Step]) -> str:
-    """Returns what the blocks of a part of the page printed."""
-    printed = ""
-    for step in page:
-        if step.kind == "file":
-            (folder / step.file).write_text(step.text)
-        else:
-            printed += bash(folder, step.text)
-    return printed
+TUTORIALS = ROOT / "docs" / "tutorials"
+PAGE = "".join((TUTORIALS / name).read_text() for name in ("first_table.md", "curves.md"))
+BLOCKS = blocks_of(PAGE)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = tmp_path_factory.mktemp("curves")
-    (own / "printed").write_text(typed(own, [step for step in PAGE if step.kind != "again"]))
+    (own / "printed").write_text(typed(own, [each for each in BLOCKS if each.kind != "again"]))
     return own
 
 
@@ -95,8 +64,7 @@ def test_the_draft_finds_what_the_page_says(folder):
 
 def test_the_training_says_what_the_page_says(folder):
     printed = (folder / "printed").read_text()
-    page = (ROOT / "docs" / "tutorials" / "curves.md").read_text()
-    (bins,) = re.findall(r"[0-9.]+ bins a column", page)
+    (bins,) = {*re.findall(r"[0-9.]+ bins a column", PAGE)}
     assert printed.count(bins) == 2, "once before any record is read"
     assert "epsilon 1 of 1 asked at delta 1e-05, for one record; held-out records:\n" in printed
     assert "30 opened steps" in bash(folder, "pea budget north.csv")
@@ -126,7 +94,7 @@ def test_the_page_of_curves_is_whole(folder):
 
 
 def test_predictions_add_up(folder):
-    found, patients = rows_of(folder / "predictions.csv"), rows_of(folder / "south.csv", ";")
+    found, patients = rows_of(folder / "explained.csv"), rows_of(folder / "south.csv", ";")
     assert [row["patient"] for row in found] == [row["patient"] for row in patients]
     for row in found:
         total = sum(float(row[name]) for name in row if name.startswith(("starts at", "adds ")))
@@ -158,7 +126,7 @@ def test_points_added_by_hand_are_near(folder):
     *rows, last = rows_of(folder / "points.csv")
     unit, moved = (float(re.search(rf"{word} ([0-9.]+)", last["bin"])[1]) for word in ("is", "by"))
     assert f"1 / (1 + exp(-{unit:g} t))" in last["bin"]
-    patients, found = rows_of(folder / "south.csv", ";"), rows_of(folder / "predictions.csv")
+    patients, found = rows_of(folder / "south.csv", ";"), rows_of(folder / "explained.csv")
     chances = np.array([float(row["probability yes"]) for row in found])
     total = np.array([points_of(rows, patient) for patient in patients])
     off = total * unit - np.log(chances / (1 - chances))
@@ -169,7 +137,7 @@ def test_points_added_by_hand_are_near(folder):
 @pytest.mark.long
 def test_three_hosts_learn_one_model(folder, tmp_path):
     """By the page's second way: a key and a line a hospital, over TLS."""
-    (again,) = (step for step in PAGE if step.kind == "again")
+    (again,) = (each for each in BLOCKS if each.kind == "again")
     for name in ("north.csv", "south.csv", "west.csv", "schema.toml"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     ports = f"ports=({' '.join(free_ports(3))})\n"
