@@ -24,33 +24,33 @@ def gaussian_noise(
     dealer_noise: bool = False,
     source: NoiseSource | None = None,
 ) -> MPCTensor:
-    """Returns fresh encrypted noise, a discrete Gaussian that no party knows.
+    """Returns fresh encrypted noise, a discrete Gaussian that all parties share.
 
     Args:
         shape: shape of the result.
         sigma: standard deviation that remains after any `colluders` parties subtract their own
-            summands, in user units: 0, which gives zeros, or at least so many units of the last
+            summands, in user units. It is 0, which gives zeros, or at least a few units of the last
             place (`extensions.protocols.noise.least_sigma`; 46 with three parties).
         colluders: number of parties that may pool what they know.
         noise_shares: "exact", or "paper" for the paper's variance of each party's noise where that
             is more.
-        dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which no
-            party knows.
-        source: where noise comes from; by default each party's operating system, on which
-            ``torch.manual_seed`` has no influence.
+        dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which
+            stays secret from all parties.
+        source: where noise comes from; by default each party's operating system, whatever
+            ``torch.manual_seed`` says.
 
     Guarantees:
         The total variance is m / (m - colluders) sigma^2 with m parties, and (m + 1) / (m + 1 -
-        colluders) sigma^2 with the dealer's noise; `extensions.protocols.noise.add_gaussian_noise`
+        colluders) sigma^2 with the dealer's noise. `extensions.protocols.noise.add_gaussian_noise`
         says against whom sigma^2 remains.
 
     Cost:
-        No round, no byte; with the dealer's noise 8 bytes a value, dealt to one of the parties.
+        0 rounds and 0 bytes; with the dealer's noise 8 bytes a value, dealt to one of the parties.
 
     Raises:
-        ArgumentError: a negative or non-finite sigma, one so small that it asks for more
-            fractional bits, or one beyond the ring; a shape that is none; more colluders than there
-            are other parties; noise of a dealer that is not the provider.
+        ArgumentError: sigma is negative, infinite, too small for the fractional bits or too
+            large for the ring; the shape is invalid; there are fewer other parties than colluders;
+            or the provider is another one than the dealer whose noise you ask for.
 
     Source:
         Ruan et al., S&P 2023, Protocol 2.

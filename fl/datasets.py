@@ -36,8 +36,8 @@ def tensors(data: Any, label: Any = "label", features: Sequence[Any] = ()) -> Te
         features: the column of records, or several of single numbers; empty: all but the label.
 
     Raises:
-        ArgumentError: no such column; data of another kind; by column and row from 0, a value that
-            is missing, NaN, infinite, no number, or of another shape than the first.
+        ArgumentError: a column is missing; data are of another kind; or a value, named by column
+            and row from 0, is missing, NaN, infinite, other than a number, or of another shape.
 
     Examples:
         >>> import pandas as pd
@@ -121,9 +121,8 @@ def from_leaf(folder: Path | str) -> dict[str, TensorDataset]:
         folder: such as LEAF's ``data/train`` or ``data/test``.
 
     Raises:
-        ArgumentError: no such files; one of another layout, with a user of a file before, or whose
-            records and labels are not as many as ``num_samples`` says; by file, user and row, no
-            finite numbers of one shape.
+        ArgumentError: the folder has no such files; or a file has another layout, repeats a user,
+            contradicts its ``num_samples``, or has values that are not finite numbers of one shape.
 
     Examples:
         >>> import json, pathlib

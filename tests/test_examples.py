@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.helpers.examples import example, failures, pages
+from tests.helpers.examples import example, failures, pages, prose
+from tests.house.words import measure
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 HERE = ("estimator", "extensions", "fl", "fl_aggregators", "fl_protocols")
@@ -19,12 +20,14 @@ def test_pages_have_all_names_that_users_meet():
 def test_examples_run(page):
     assert [name for name in pages()[page] if not example(name).examples] == []
     assert failures(page) == ""
+    assert measure(prose(page)).reads_well, measure(prose(page))
 
 
 @pytest.mark.parametrize("page", PARTIES)
 def test_examples_of_scripts_run_at_each_party(page, pools):
     pytest.importorskip("crypten_ext.nn")
     assert [name for name in pages()[page] if not example(name).examples] == []
+    assert measure(prose(page)).reads_well, measure(prose(page))
     assert pools.run(2, "tests.helpers.party_tasks.examples:failures", page=page) == ["", ""]
 
 
@@ -32,4 +35,5 @@ def test_examples_of_scripts_run_at_each_party(page, pools):
 @pytest.mark.parametrize("page", SERVERS)
 def test_examples_of_sessions_run(page, tfe_process):
     assert tfe_process.run("tests.helpers.tfe_tasks.command:examples_without", page=page) == []
+    assert measure(tfe_process.run("tests.helpers.examples:prose", page=page)).reads_well
     assert tfe_process.run("tests.helpers.tfe_tasks.command:failing_examples", page=page) == ""

@@ -77,7 +77,7 @@ def poisson_batches(
         features, (rows, ...), and targets, (rows, classes), to be passed on unchanged.
 
     Cost:
-        One round before the first batch, to compare shapes and settings; not a byte for a batch.
+        One round before the first batch, to compare shapes and settings; 0 bytes for a batch.
         With a sample_rate of 1 a layer's rows are sent once, in the first step.
 
     Raises:
@@ -146,7 +146,7 @@ def vouch_for(
     - Row j of x and of y is one record, and depends on no other.
     - Each record is in the sample with probability `sample_rate`, drawn afresh for this batch and
       unknown to all; the number of rows, which everybody sees, is that of the sample.
-    - No row of x is longer than `max_feature_norm`, and y is in [0, 1].
+    - Each row of x has at most the norm `max_feature_norm`, and y is in [0, 1].
 
     With ``sample_rate=1.0`` the rows are all records there are: call it in each step.
 
@@ -157,7 +157,7 @@ def vouch_for(
         max_feature_norm: bound of the Euclidean norm of a record's features.
 
     Raises:
-        ArgumentError: a rate or bound out of range, shapes or precisions that do not fit.
+        ArgumentError: a rate or bound out of range, or shapes or precisions that differ.
         GradientError: a batch already, or a sample that was vouched for before.
 
     Examples:
@@ -188,7 +188,7 @@ def in_pieces(
     """Splits batches into pieces that fit into memory; the last piece makes the step.
 
     For each earlier piece `step` only adds up clipped gradients. Noise and accounting come with the
-    last one. As with Opacus's BatchMemoryManager, your script needs no other change.
+    last one. As with Opacus's BatchMemoryManager, your script stays as it is otherwise.
 
     Args:
         batches: of `poisson_batches`, or what `vouch_for` returned.
@@ -203,7 +203,7 @@ def in_pieces(
 
     Raises:
         ArgumentError: fewer rows than one.
-        GradientError: tensors that are no batch, of two batches, or changed between two pieces.
+        GradientError: tensors from outside a batch, of two batches, or changed between two pieces.
 
     Examples:
         >>> batches = crypten_ext.poisson_batches(x, y, sample_rate=1.0, steps=1, classes=3)

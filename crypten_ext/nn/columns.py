@@ -54,11 +54,11 @@ def column_batches(
 
     Cost:
         One round before the first batch; each party sends its columns to every other one, masked,
-        in the first step, and nothing of them in the others.
+        in the first step, and 0 bytes of them in the others.
 
     Raises:
         ArgumentError: in every party and before anything is shared: other numbers of records,
-            labels at none or several, or what `crypten_ext.poisson_batches` refuses.
+            missing or repeated labels, or what `crypten_ext.poisson_batches` refuses.
 
     Examples:
         >>> labels = y if crypten.communicator.get().get_rank() == 0 else None

@@ -23,15 +23,15 @@ class DPSGD(Charged, RecordedStep):
         lr: learning rate; the update is lr / expected_batch_size times the noisy sum.
         max_grad_norm: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
         noise_multiplier: sigma / C of the noise that `colluders` parties still face after they
-            subtract their own; the total standard deviation is sqrt(m / (m - colluders)) times
-            that, of m parties: sqrt(1.5) of three, sqrt(2) of two.
+            subtract their own. With m parties the total standard deviation is
+            sqrt(m / (m - colluders)) times that: sqrt(1.5) for three, sqrt(2) for two.
         sample_rate: Poisson sampling rate of the batches; with 1.0 every batch is the whole data.
         expected_batch_size: public divisor; by default that of the batch.
-        max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
-            for models of more than one linear layer. A quarter of it is for the initial weights,
-            which are checked when the optimizer is built or anything else has set them; a run that
-            might use up the rest is stopped.
-        colluders: number of parties whose pooled knowledge must not weaken the guarantee.
+        max_weight_norm: public bound of the Frobenius norm of any hidden weight, used for models
+            of more than one linear layer. Initial weights may use a quarter of it; they are checked
+            when the optimizer is built, and whenever something else has set them. A run that might
+            use up the rest is stopped.
+        colluders: number of parties that may pool what they know; the guarantee holds against them.
         noise_shares: "exact", or "paper" for the paper's variance of each party's noise where that
             is more (`extensions.protocols.noise.party_variance`).
         dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which no
@@ -39,32 +39,30 @@ class DPSGD(Charged, RecordedStep):
         degree: of the clip factor's polynomial (2, 3 or 4).
         momentum: momentum coefficient, in 0..0.999. A falling learning rate is then exact to
             2^-10 of the largest one so far.
-        average: part of the steps, in 0..1, the last of which count: after the last step the model
-            is the mean of these iterates, the very last one always included. It takes `steps`, and
-            no further one is made. The mean is right within an ulp and 2^-11 of itself for weights
-            within max_weight_norm, which nothing proves of a linear model; larger ones may spoil
-            it, and reveal nothing.
-        bias_scale: the input whose weights biases are, 1 or another power of two down to 2^-8.
-        steps: number of steps that are planned, if known: a run that could not be completed within
-            max_weight_norm is then refused at its first step.
+        average: fraction of the steps, in 0..1. After the last step the model is the mean of the
+            last iterates in that fraction; the final one always counts. It needs `steps`. The mean
+            is right within an ulp and 2^-11 of itself for weights within max_weight_norm. A linear
+            model's weights may exceed that, which can spoil the mean but reveals nothing.
+        bias_scale: constant input of the biases, 1 or another power of two down to 2^-8.
+        steps: number of planned steps, if known. A run that would exceed max_weight_norm before
+            its end is then rejected at its first step.
         source: where noise comes from; by default each party's operating system. With an
             `extensions.privacy.randomness.InsecureSeededSource` steps cost infinity.
 
     Guarantees:
         Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), where
-        `extensions.protocols.dpsgd_plan.StepPlan.eta` is eta. It protects against whoever sees
-        the model and against the other parties, semi-honest, of whom at most `colluders` pool what
-        they know. Nothing is opened, but for whether the initial weights of a model with hidden
-        layers keep to their part of the bound.
+        `extensions.protocols.dpsgd_plan.StepPlan.eta` is eta. It protects against everybody who
+        sees the model, and against the other parties, who are semi-honest; at most `colluders` of
+        them pool what they know. The only opened value is whether the initial weights of a model
+        with hidden layers keep their bound.
 
-        That holds for whatever a script does: `step` uses only what the model's own layers made of
-        one fresh batch (`crypten_ext.poisson_batches`, or `crypten_ext.vouch_for`), and takes rate,
-        overflow, norms and padding from that batch. All else is refused.
+        The guarantee holds for any script: `step` only uses what the model's own layers computed
+        from one fresh batch (`crypten_ext.poisson_batches`, or `crypten_ext.vouch_for`), and it
+        takes rate, overflow, norms and padding from that batch. It rejects everything else.
 
     Cost:
-        One step of a linear model is 11 rounds after the backward pass, with momentum and average
-        too; a mean takes a round in the last one. For a model with hidden layers 7 rounds more,
-        once.
+        One step of a linear model takes 11 rounds after the backward pass, also with momentum and
+        average; the mean takes one more at the end. A model with hidden layers takes 7 more, once.
 
     Raises:
         ArgumentError: when built with values out of range, or initial weights beyond their bound.
@@ -148,7 +146,7 @@ class DPAdam(DPSGD):
     """Trains with Adam on the noisy sums of `DPSGD`, and subtracts the noise's variance.
 
     Args:
-        model: as in `DPSGD`, and so are all arguments that are not named here.
+        model: as in `DPSGD`, and so are all other arguments.
         lr: learning rate, of a weight.
         rest: max_grad_norm, noise_multiplier and sample_rate.
         betas: decay of the mean of gradients, and of the mean of their squares.
@@ -156,8 +154,7 @@ class DPAdam(DPSGD):
         options: those of `DPSGD`, but for momentum.
 
     Guarantees:
-        Those of `DPSGD`: moments are post-processing of its sums. They are shares, and nothing of
-        them is opened.
+        Those of `DPSGD`: moments are post-processing of its sums. They stay shares.
 
     Cost:
         19 rounds a step more than `DPSGD`, and 23 words or so of each party for every weight.
@@ -196,7 +193,7 @@ class Adam(SGD):
     """Trains with plain Adam, for comparisons: **the model is not private**.
 
     Args:
-        model: as in `SGD`, and so are all arguments that are not named here.
+        model: as in `SGD`, and so are all other arguments.
         lr: learning rate, of a weight.
         betas: as in `DPAdam`.
         eps: root of the least second moment, which takes the place of PyTorch's sum with eps.

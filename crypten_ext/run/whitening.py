@@ -49,8 +49,8 @@ def whiten(
         Three rounds, and 8 bytes of half a matrix of (columns, columns) to each other party.
 
     Raises:
-        ArgumentError: in every party and before anything is opened: records or settings that do
-            not fit.
+        ArgumentError: in every party and before anything is opened: wrong records or
+            settings.
 
     Examples:
         >>> model = crypten_ext.nn.Linear(4, 3).encrypt()
@@ -90,13 +90,13 @@ def whiten_columns(
         batches = crypten_ext.column_batches(whitening.rows(x), y, steps=10)
 
     Arguments are those of `whiten`; noise_multiplier is of all parties' maps together, which is
-    what the ledger counts. Nobody but this party sees the map.
+    what the ledger counts. Only this party sees the map.
 
     Guarantees:
         Those of `extensions.protocols.noisy_sums.whitening.own_whitening`.
 
     Raises:
-        ArgumentError: records or settings that do not fit; at this party alone.
+        ArgumentError: wrong records or settings; at this party only.
 
     Examples:
         >>> model = crypten_ext.nn.Linear(8, 3).encrypt()

@@ -39,12 +39,12 @@ def epsilon(
     overflow_probability: float = 0.0,
     neighbours: Neighbours = "add-remove",
 ) -> float:
-    """An upper bound on epsilon of `steps` Poisson-subsampled Gaussian mechanisms.
+    """Returns an upper bound on epsilon of Poisson-subsampled Gaussian steps.
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm, AFTER the noise
-            that a curious party can subtract has been taken off: with n parties that each add
-            variance v, a party that knows its own share faces (n - 1) v.
+        noise_multiplier: standard deviation of the noise over the clipping norm, after a curious
+            party has subtracted the noise that it knows. For example, with n parties that each add
+            variance v, a party faces (n - 1) v.
         sample_rate: probability with which each record enters a batch.
         delta: wanted, of the whole run.
         accountant: "pld" (privacy loss distributions, tight) or "rdp" (Renyi, looser, fast; for
@@ -60,7 +60,7 @@ def epsilon(
         delta, where delta' is that of the analysed run.
 
     Edge cases:
-        A noise multiplier of 0, or so small that it protects nothing (1e-3), gives infinity. A
+        A noise multiplier of 0, or one too small to protect (1e-3), gives infinity. A
         sample rate of 1 is composed exactly, as one Gaussian.
 
     Raises:

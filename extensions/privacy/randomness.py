@@ -83,8 +83,8 @@ class InsecureSeededSource:
 
     Anybody who knows the seed can remove the noise, so ledgers count its epsilon as infinite.
 
-    Each party has its own stream, a function of (seed, party) and of the number of its previous
-    draws, so that a plaintext run and a secure run with equal seeds see equal noise.
+    Each party has its own stream, which follows from the seed, the party and its earlier draws.
+    So a plaintext run and a secure run with equal seeds see equal noise.
 
     Examples:
         >>> from extensions.privacy.randomness import InsecureSeededSource

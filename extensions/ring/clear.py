@@ -30,13 +30,12 @@ class ClearRing(Composed):
 
     Args:
         parties: how many parties the noise is to be summed over.
-        rounding: how `truncate` rounds z / 2^m when 2^m does not divide z: "probabilistic" as the
-            hosts do (up with probability of the fraction), "floor" or "ceiling" always so,
-            "extreme" by a coin regardless of the fraction, which reaches combinations of errors
-            that a host meets too rarely to be tested.
-        seed: of the rounding coins only, or what draws them. Where a host opened c to truncate by m
-            bits, c mod 2^m is the coin that it rounded by (`MaskedOpening.shift_opened`): with
-            these coins in their order everything is rounded as there.
+        rounding: how `truncate` rounds a fraction. "probabilistic" rounds up with the fraction's
+            probability, as the frameworks do; "floor" and "ceiling" always round one way; "extreme"
+            tosses a coin, which reaches combinations of errors that are too rare to test otherwise.
+        seed: of the rounding coins, or their source. To round as a framework did, give its coins in
+            order: where it opened c to truncate by m bits, the coin is c mod 2^m
+            (`MaskedOpening.shift_opened`).
 
     Examples:
         >>> from extensions.ring.clear import ClearRing

@@ -29,51 +29,50 @@ class ChainAggregator(Aggregator):
 
         s_1 = r + x_1,  s_i = s_(i-1) + x_i,  sum of all x = s_n - r,  mean = sum / sum of weights.
 
-    Each holder hands the token to a random neighbour that it has not visited yet; the last one, or
-    the holder when time is up, returns it, but never with fewer than two clients in it. Clients
-    that a chain does not reach are left out by name.
+    Each holder hands the token to a random neighbour that the token has yet to visit. The last one,
+    or the holder when time is up, returns it, always with at least two clients in it. Clients
+    outside the chain's reach are left out by name.
 
     Guarantees:
         The mean is exact to the fixed point for the clients in `included`, each counted once,
-        whoever drops out. One client alone sees uniform values, whatever the updates, the first one
-        the mask itself. Two clients together know the sum of the updates between them: the two
-        neighbours of a client on the chain know its update. The server counts as both ends of the
-        chain: with the second client it knows the first one's update, with the last but one the
-        last one's. Whoever reads the links on both sides of a client knows its update too: links
-        need TLS. `leaks_to` derives all of this from the views.
+        whoever drops out. A single client sees uniform values, and the first one the mask itself.
+        Two clients together know the sum of the updates between them, so the two neighbours of a
+        client on the chain know its update. The server counts as both ends of the chain: with the
+        second client it knows the first one's update, and with the second last the last one's.
+        Links need TLS, because whoever reads those on both sides of a client also knows its update.
+        `leaks_to` derives all of this from the views.
 
-    **Drop-out.** Every hop is reported to the server. Where no report of a chain comes within
-    `timeout`, the chain goes back to the last good hop, whose client hands its sum to another;
-    without a good hop it starts again under a new mask. A client that was slow, and not gone, may
-    thereby show a second sum to those after it, or to the server: they then know the difference of
-    the two, and `leaks_to` says so.
+    **Drop-out.** Every hop is reported to the server. If a report is missing after `timeout`, the
+    chain goes back to the last good hop, whose client hands its sum to another; if there is none,
+    it starts again under a new mask. A client that was only slow may thereby show a second sum to
+    those after it, or to the server. They then know the difference of the two, and `leaks_to` says
+    so.
 
-    **Without a server** (`led_by="client"`) one of the clients, by turns, does all that the server
-    does here, and is on the chain as well; it sends everybody the mean. What is said of the server
-    is then true of the leader; the experiment's server gets the mean as everybody does, and knows
-    no mask. A round whose leader is lost fails, and the next one has another leader.
+    **Without a server** (`led_by="client"`) the clients take turns to lead. The leader does all
+    that the server does here, is on the chain as well, and sends everybody the mean. What is said
+    of the server then holds for the leader. The experiment's server gets only the mean, as
+    everybody does. A round whose leader is lost fails, and the next one has another leader.
 
     Authenticity:
         Every message with a sum has an HMAC-SHA256 under a key of its round and link, which the
-        server hands out. It binds round, chain, hop and values: only the last holder and the server
-        can make a token that the next client accepts, and only once. The token's terms are compared
-        with those that the server announced, its path with the reports of those on it: a holder
-        that forges either, or hands the token to two, is named alone, in whatever order reports
-        arrive, and the chain goes on from the last good hop. There is no
-        protection against the server, which knows all keys, nor against a holder that adds a false
-        update, presents a new token as one of an older attempt, or lies about the token that it
-        received.
+        server hands out. It binds round, chain, hop and values, so only the last holder and the
+        server can make a token that the next client accepts, and only once. The token's terms are
+        compared with the server's announcement, and its path with the reports of those on it. A
+        holder that forges either, or hands the token to two, is named, in whatever order reports
+        arrive, and the chain goes on from the last good hop. Outside this protection are the
+        server, which knows all keys, and a holder that adds a false update, presents a new token as
+        one of an older attempt, or lies about the token that it received.
 
     Cost:
-        n + 1 sums of size * bits / 8 bytes a chain, in as many rounds; 64 bytes of keys for each
-        pair of clients of a chain, twice; a short report to the server of every hop. With a client
-        that leads, n means of 8 bytes a value more.
+        A chain takes n + 1 sums of size * bits / 8 bytes, in as many rounds; 64 bytes of keys for
+        each pair of clients of a chain, twice; and a short report to the server for every hop. If a
+        client leads, add n means of 8 bytes a value.
 
     Args:
         fixed_point: how updates become ring elements.
         chains: number of chains; the server deals clients to them at random, evenly.
-        edges: number of edge nodes, which merge the sums of their chains so that the server sees
-            the totals alone. None: the server merges, and sees the sum of every chain.
+        edges: number of edge nodes, which merge the sums of their chains, so the server only sees
+            totals. 0: the server merges, and sees the sum of every chain.
         neighbours: from a client to the clients that it can reach; all unless given.
             `fl.simulation.neighbours` makes such lists.
         time_limit: seconds after which a holder returns the token. The published rule for so many

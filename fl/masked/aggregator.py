@@ -31,11 +31,11 @@ _THRESHOLD = Between(0.5, 1.0, below=True, hint="With less, a lying server could
 class MaskedAggregator(Aggregator):
     """Sums updates under double masks: the server learns only the weighted sum.
 
-    Every pair of clients agrees on a mask that one adds and the other subtracts; each adds one more
-    of its own. Secret shares of both let any t of the round's n clients replace one that drops out,
-    at any stage. Clients take t = floor(threshold n) + 1 themselves, n being those who take part,
-    or in a run the cohort that its settings select, if that is more: a server that invites few
-    clients does not lower t.
+    Every pair of clients agrees on a mask, which one adds and the other subtracts. Each client adds
+    one more mask of its own. Any t of the round's n clients have secret shares of both, so they can
+    replace a client that drops out, at any stage. Clients compute t = floor(threshold n) + 1
+    themselves, where n counts those who take part. In a run n is at least the cohort of its
+    settings, so a server that invites few clients keeps the same t.
 
     | message | from | holds |
     | --- | --- | --- |
@@ -50,65 +50,65 @@ class MaskedAggregator(Aggregator):
     | unmask | client | the keys of one share of each dealer |
 
     Guarantees:
-        Of the updates of honest clients, the server with fewer than t clients learns the sum over
-        `included` and no more (`leaks_to`); clients without the server learn what the next model
-        shows. The sum is exact. Keys come from the operating system and serve for one round. The
-        server never gets both the seed and the mask key of a client: clients open shares of a
-        survivor's seed, and of any other client's mask key.
+        With fewer than t clients on its side, the server learns only the sum over `included` of
+        honest clients' updates (`leaks_to`). Clients without the server learn what the next model
+        shows. The sum is exact. Keys come from the operating system and serve for one round. For
+        each client the server gets either its seed or its mask key: clients open shares of a
+        survivor's seed, and of another client's mask key.
 
     - *A server that follows the protocol*, or somebody who reads all messages: covered.
     - *A server that tells clients different lists of survivors*, to get both secrets of a client:
-      clients open shares only after t of them signed the list that they signed themselves. Two such
-      lists cannot exist while clients who lie with the server are fewer than 2t - n, so up to n / 3
-      of them with the default threshold.
+      clients open shares only after t of them signed the same list. Two such lists take at least
+      2t - n clients who lie with the server, which is n / 3 with the default threshold.
     - *A server that sends clients different models or weights*, so that the sum is one client's
-      update: a digest of the model, of the run's settings and of all weights is under every
-      signature, and clients who have different ones do not take part in one sum. Each client
-      refuses a weight that is not its own.
-    - *A server that invites few clients, or mostly those who lie with it*: a run's clients refuse a
+      update: every signature covers a digest of the model, the run's settings and all weights, so
+      only clients with equal ones are in one sum. Each client rejects a wrong weight of its own.
+    - *A server that invites few clients, or mostly those who lie with it*: a run's clients reject a
       round of fewer than t of the cohort, or of fewer than `min_clients`. With `colluders`, c, they
-      refuse one in which 2t <= n + c or t < c + 2, so that a sum has two honest clients at least.
-      c counts in the whole population: a server may choose whom it invites.
+      also reject one in which 2t <= n + c or t < c + 2, so a sum has at least two honest clients.
+      c counts in the whole population, because a server may choose whom it invites.
     - *A server that puts keys of its own in place of the clients'*: their advertisements are
-      signed. A list of survivors that is merely echoed, or authenticated with keys that were agreed
-      in the same round, would stop neither.
-    - *A server that lies about who dropped out* still gets a sum of t clients at least.
-    - *Not covered*: clients that send false values, or mask them with other keys, spoil the sum
-      unnoticed. A client that deals false shares can end the round, and is named. One that opens a
-      false share is refused by name; the round goes on while t right shares of every client are
-      left.
+      signed. To echo the list of survivors would stop neither attack, and nor would keys that were
+      agreed in the same round.
+    - *A server that lies about who dropped out* still gets a sum of at least t clients.
+    - *Outside the guarantee*: clients that send false values, or mask them with other keys, spoil
+      the sum unnoticed. A client that deals false shares can end the round, and is named. A client
+      that opens a false share is left out by name; the round goes on while t right shares of every
+      client are left.
 
-    With `graph` a client has keys with some of the others alone, in rounds in which that saves a
-    third of them: `SparseGraph` says how, what then holds against whom, and what it costs.
+    With `graph` a client has keys with only some of the others, in rounds in which that saves a
+    third of them. `SparseGraph` says how, what then holds against whom, and what it costs.
 
-    The signing keys stand for a public-key infrastructure: unless `identities` are handed in, each
-    client's is made once, by this object. A client's machine gets its own private key and the
-    public ones alone.
+    The signing keys stand for a public-key infrastructure. Unless you give `identities`, this
+    object makes each client's key once. A client's machine gets its own private key and all public
+    ones.
 
     Cost:
-        Five messages from each client to the server and four back, one after the other. In a round
-        of n < 64 clients, all present, of number below 128, with d values whose count takes L bytes
-        in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and gets 282 n + 72 t + 171. It
-        expands n masks of d values; the server one a survivor, and as many again for each client
-        that dropped out after it dealt shares. Of the values that come it keeps their sum alone. A
-        client verifies n + t signatures, the server 2 n; machines that one object makes in one
-        process do so once for all of them.
+        Five messages from each client to the server and four back, one after the other. Take a
+        round of n < 64 clients, all present, with numbers below 128, and d values whose count takes
+        L bytes in LEB128. Then a client sends 130 n + d bits / 8 + L + 376 bytes and gets
+        282 n + 72 t + 171.
+
+        A client expands n masks of d values. The server expands one for each survivor, and as many
+        again for each client that dropped out after it dealt shares. It keeps only the sum of the
+        values that arrive. A client verifies n + t signatures, the server 2 n; machines that one
+        object makes in one process do so once for all of them.
 
     Args:
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
         fixed_point: how updates become integers; 64 bits, 24 behind the point, unless given.
         timeout: seconds that clients have in each stage.
         min_clients: fewest clients of a round, for clients too.
-        colluders: how many clients, of all, may lie with the server; rounds that do not withstand
-            them are refused.
+        colluders: how many clients, of all, may lie with the server; rounds that could not
+            withstand them are rejected.
         graph: a sparse graph; None: all clients have keys with all.
-        lanes: values in an element of the ring, in whose bits / lanes bits a round's sum has to
-            fit: so many times fewer bytes of values, and of masks to expand.
+        lanes: values in an element of the ring. A round's sum has to fit in bits / lanes bits; the
+            values, and the masks to expand, then take that many times fewer bytes.
         identities: the keys that clients sign with, such as those of a `KeyFolder`.
 
     Raises:
         ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed;
-            fewer than 2 clients, colluders below 0, or lanes that hold no sum.
+            fewer than 2 clients, colluders below 0, or lanes too narrow for a sum.
 
     Source:
         Bonawitz et al., CCS 2017, Figure 4.

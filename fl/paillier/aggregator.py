@@ -56,25 +56,27 @@ class PaillierAggregator(Aggregator):
     | withdraw | client to server | why it takes no further part |
 
     Guarantees:
-        The server alone learns the mean of those included and nothing more of an update
-        (`fl.paillier.short` has the assumptions). No slot overflows: a round in which one could is
-        refused before it begins. The mean differs from that of the updates by at most half a unit
-        (`FixedPoint`). A client whose ciphertexts are malformed, late, or under another key by
-        their fingerprint is left out. Parties are assumed to follow the protocol: a server that
-        does not could have a single update decrypted, or put its own X25519 key in place of a
-        client's; a client that does not can spoil the sum, which is then refused without naming it.
-        A client that decrypts wrongly is named once another client's plaintexts are in range.
+        A server on its own learns only the mean of those included (`fl.paillier.short` has the
+        assumptions). A round in which a slot could overflow is rejected before it begins. The mean
+        differs from that of the updates by at most half a unit (`FixedPoint`). A client is left out
+        if its ciphertexts are malformed, late, or under another key by their fingerprint.
+
+        All parties are assumed to follow the protocol. A malicious server could have a single
+        update decrypted, or put its own X25519 key in place of a client's. A malicious client can
+        spoil the sum, which is then rejected without its name. A client that decrypts wrongly is
+        named once another client's plaintexts are in range.
 
     Cost:
-        Two messages up and one down a client, two more in all for the sum, and two where a key is
-        dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512 bytes
-        for 21,840 values of 3 clients of equal weight at 2048 bits, with 97 slots of 21 bits.
+        Each client sends two messages and gets one; the sum takes two more in all, and so does
+        dealing a key. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes. For
+        example, 21,840 values of 3 clients of equal weight at 2048 bits take 226 ciphertexts of 512
+        bytes, with 97 slots of 21 bits.
 
-    **With `hide_model`** the server does not learn the mean either, nor any model. It keeps, as
-    ciphertexts, how far the model has moved from the first one, which all clients have, and sends
-    that with the key; clients decrypt it, train, and send their updates. It multiplies the sum by
-    1 / weight in fixed point (`fl.paillier.hidden.scale`), adds it to what it keeps, and sends it
-    to those in it, who decrypt and apply it.
+    **With `hide_model`** mean and model are hidden from the server too. All clients have the first
+    model. The server keeps, as ciphertexts, how far the model has moved since, and sends that with
+    the key. Clients decrypt it, train, and send their updates. The server multiplies the sum by
+    1 / weight in fixed point (`fl.paillier.hidden.scale`), adds it to its ciphertexts, and sends it
+    to the clients in it, who decrypt and apply it.
 
     | kind | from | holds |
     | --- | --- | --- |
@@ -83,10 +85,10 @@ class PaillierAggregator(Aggregator):
     | applied | client to server | nothing: the mean is in range |
     | end | server to client | who is in the mean |
 
-    It holds against a server that follows the protocol. From one that lies each client decrypts
-    two vectors a round, and tells no more of them than whether they are in range. More than half of
-    the clients of a run must take part in each round, so that one of them has the model's key. Only
-    clients have the model: server optimizers, and mechanisms that change the mean, are refused.
+    It holds against a server that follows the protocol. For one that lies, each client decrypts two
+    vectors a round, and only tells whether they are in range. More than half of the clients of a
+    run must take part in each round, so that one of them has the model's key. Only clients have the
+    model, so a run rejects server optimizers, and mechanisms that change the mean.
 
     Args:
         key_bits: bits of the key's modulus n.

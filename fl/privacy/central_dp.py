@@ -35,41 +35,44 @@ class CentralDP(Mechanism):
     of them and divides it by the number of clients expected.
 
     Trust:
-        The server: it adds the noise, and it sees the sum without it (with `PlainAggregator` every
-        update; `LocalDP` trusts no server). The guarantee is against those who see models only,
-        which includes clients. With sampling="poisson" those who learn who took part, from history,
-        transcript or traffic, are outside it too.
+        You trust the server: it adds the noise, and sees the sum before that (with
+        `PlainAggregator` every update; with `LocalDP` you need not trust it). The guarantee is
+        against those who see only models, for example the clients. With sampling="poisson" it
+        excludes those who learn who took part, from history, transcript or traffic.
 
     Guarantees:
-        With sampling="poisson" every client is drawn for itself in every round with probability
-        client_fraction, from the operating system's generator; all models of the run together are
+        With sampling="poisson" the operating system's generator draws each client in each round
+        with probability client_fraction. All models of the run together are
         (`ledger.get_epsilon(delta)`, delta)-private for runs with and without a client. Rounds of
-        fewer than min_clients are filled up with others that take part with zeros. With
-        sampling="fixed" the run's public seed draws the same number every time, nothing is
-        amplified, and `ledger.of(k)` composes the rounds of client k, for runs in which its updates
-        are 0 or not. For a client whose updates are others, these ledgers tell epsilon with
-        neighbours="replace"; the sampling is Poisson's there, too, and the number of clients is
-        public. A round is charged before it begins. An update that training leaves NaN or infinite,
-        or a training that raises an error, counts as zeros; one that raises `UpdateError` withdraws
-        the client, which is public.
+        fewer than min_clients are filled up with clients whose updates count as zeros.
+
+        With sampling="fixed" the run's public seed draws the same number of clients each time, so
+        sampling amplifies nothing. `ledger.of(k)` composes the rounds of client k, for runs in
+        which its updates are zeros instead.
+
+        With neighbours="replace" a ledger's epsilon holds for a client with other updates. The
+        sampling is Poisson's there too, and the number of clients is public.
+
+        A round is charged before it begins. A training that raises an error counts as zeros, and
+        so does an update with NaN or infinity. `UpdateError` withdraws the client, in public.
 
     Noise:
-        Clients round toward 0 to multiples of 2^-24, or coarser where 2^24 of them would not reach
-        C, so that single precision and `FixedPoint` of as many fractional bits carry them exactly;
-        the server adds exact discrete Gaussian noise from the operating system's generator to the
-        sum in integers. No rounding adds to the sensitivity. It is accounted as continuous noise;
-        accountant="rdp" has a bound that holds for discrete noise as it is.
+        Clients round toward 0 to multiples of 2^-24, or to coarser ones if C exceeds 2^24 of them.
+        Single precision and `FixedPoint` of as many fractional bits carry these exactly. The server
+        then adds discrete Gaussian noise to the integer sum, from the operating system's generator,
+        so rounding leaves the sensitivity as it is. Ledgers account for it as continuous noise;
+        accountant="rdp" has a bound for discrete noise itself.
 
     Cost:
-        Beyond the aggregator's no byte, or one value with adaptive clipping.
+        The bytes of the aggregator, and one more value with adaptive clipping.
 
     Args:
         noise_multiplier: z, standard deviation of the noise over C.
         clip: C, in L2, at the beginning.
         sampling: "poisson" or "fixed".
-        min_clients: fewest clients of a round, at least as many as the aggregator wants.
-        adaptive: how C changes; None: not at all.
-        frac_bits: fractional bits of the grid, at most; no more than those of the aggregator.
+        min_clients: fewest clients of a round; at least the aggregator's.
+        adaptive: how C changes; None: it stays.
+        frac_bits: most fractional bits of the grid; at most the aggregator's.
 
     Attributes:
         clip: C of the next round; public.

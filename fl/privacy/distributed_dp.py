@@ -25,36 +25,36 @@ class DistributedDP(Mechanism):
     """Makes each round's sum private for every client, before the server receives it.
 
     Every client clips its update to norm C and adds Gaussian noise of variance (z C)^2 / (t - c)
-    before the aggregator hides it. Every sum that the server can learn is of t clients at least, of
-    which c may be on its side and subtract their shares, so that (z C)^2 or more is left, whoever
-    of the others drops out at whatever stage: nothing has to be corrected, and nobody believed.
+    before the aggregator hides it. The server only learns sums of at least t clients. Of these, c
+    may be on its side and subtract their noise, which leaves (z C)^2 or more. That holds whoever
+    drops out, at any stage, without corrections.
 
     Trust:
-        Nobody but t - c honest clients of a round; the server may lie if the aggregator withstands
-        that. t and c are the aggregator's: of `MaskedAggregator` t is `needed(cohort)` and c
-        `colluders`. Aggregators that promise no such sums are refused.
+        You trust t - c honest clients of a round; the server may lie if the aggregator withstands
+        that. t and c are the aggregator's: with `MaskedAggregator` t is `needed(cohort)` and c is
+        `colluders`. A run rejects aggregators without such a promise.
 
     Guarantees:
-        `ledger.of(k)` composes the rounds in which client k was selected; for updates that are 0 or
-        not, `neighbours="replace"` for updates that are others. The server knows who takes part:
-        nothing is amplified, as with `CentralDP(sampling="fixed")`, whose epsilon it has. Against
-        other numbers of colluders and survivors: `epsilon_against`. A round is charged before it
-        begins. An update that training leaves NaN or infinite, or a training that raises an error,
-        counts as zeros, with the same noise; one that raises `UpdateError` withdraws the client,
-        which is public.
+        `ledger.of(k)` composes the rounds in which client k was selected, for updates that are
+        zeros instead; `neighbours="replace"` is for other updates. The server knows who takes part,
+        so epsilon is that of `CentralDP(sampling="fixed")`. `epsilon_against` tells epsilon for
+        other numbers of colluders and survivors. A round is charged before it begins.
+
+        A training that raises an error counts as zeros, with the same noise, and so does an update
+        with NaN or infinity. `UpdateError` withdraws the client, in public.
 
     Noise:
         Discrete, from the operating system's generator, in integers on a grid on which each share
-        has 2^10 units of standard deviation or more and which the aggregator's fixed point carries
-        exactly, so that rounding adds nothing to the sensitivity. Sums of discrete Gaussians are
-        accounted as continuous ones: on such a grid the difference is below that of `CentralDP`.
-        Sums cannot wrap: the range of the fixed point holds each client's part, and the round is
-        refused if n of them leave the ring. A value beyond the range has probability 2^-40 a round
-        and client; that client withdraws.
+        has a standard deviation of 2^10 units or more. The aggregator's fixed point carries that
+        grid exactly, so rounding leaves the sensitivity as it is. Sums of discrete Gaussians are
+        accounted as continuous ones; on such a grid the difference is below that of `CentralDP`.
+        Sums stay in the ring: the range of the fixed point holds each client's part, and a round is
+        rejected if n of them could leave it. A value is beyond the range with probability 2^-40 for
+        each round and client; that client then withdraws.
 
     Cost:
-        No byte and no round; 0.6 microseconds a value for each client. A sum of n clients has noise
-        n / (t - c) times the variance that is needed: 1.4 with nobody lost of 10, t = 7 and c = 0.
+        0 bytes and 0 rounds; 0.6 microseconds a value for each client. A sum of n clients has noise
+        n / (t - c) times the variance that is needed: 1.4 with all 10 present, t = 7 and c = 0.
 
     Args:
         noise_multiplier: z, standard deviation over C of the noise that t - c clients add.

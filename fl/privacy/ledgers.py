@@ -36,9 +36,9 @@ class ClientLedgers:
     """Keeps a ledger for each client, by number.
 
     Guarantees:
-        What was released of client k is (of(k).get_epsilon(delta), delta)-private for any two data
-        sets of client k alone, or with and without it, as the mechanism that keeps the ledgers
-        says. Clients hold records of their own, so the worst of them bounds the run.
+        All releases about client k are (of(k).get_epsilon(delta), delta)-private. The mechanism
+        says for which neighbours: two data sets of client k, or with and without client k. Each
+        client has its own records, so the largest epsilon bounds the run.
 
     Examples:
         >>> ledgers = fl.protocols.ClientLedgers()

@@ -32,24 +32,25 @@ class LocalDP(Mechanism):
 
     Guarantees:
         One update is (epsilon, delta)-differentially private for any two updates that the client
-        could have: nobody need be trusted but the client itself. Clipped updates lie within 2 clip
-        of each other, which is the sensitivity: updates may be replaced, and so the ledgers are
-        asked without neighbours="replace", which would count that twice. Selection is known to the
-        server and amplifies nothing. `ledger.of(k)` composes the rounds in which client k was
-        selected; `ledger.get_epsilon` is that of the client that spent most. A client is charged
-        when it is selected, even if it vanishes. An update that training leaves NaN or infinite,
-        or a training that raises an error, counts as zeros, with the same noise; one that raises
-        `UpdateError` withdraws the client, which is public.
+        could have, so a client trusts only itself. Two clipped updates are at most 2 clip apart.
+        That sensitivity already covers replacement, so ask ledgers without neighbours="replace".
+
+        The server knows who is selected, so selection amplifies nothing. `ledger.of(k)` composes
+        the rounds in which client k was selected, and `ledger.get_epsilon` is that of the client
+        that spent most. A client is charged when it is selected, even if it vanishes.
+
+        A training that raises an error counts as zeros, with the same noise, and so does an update
+        with NaN or infinity. `UpdateError` withdraws the client, in public.
 
     Noise:
-        Discrete, from the operating system's generator, on a grid on which it has a scale of 2^20
-        units or more, and added in integers to the update on that grid: no floating-point number
-        betrays what was added to it. Discrete Laplace noise has epsilon exactly. Discrete Gaussian
-        noise is accounted as continuous noise: on such a grid the delta differs by less than 1e-9
-        of itself; accountant="rdp" has a bound that holds for it as it is.
+        Discrete, from the operating system's generator, on a grid on which its scale is 2^20 units
+        or more. Integers on that grid are added, so floating-point rounding reveals nothing.
+        Discrete Laplace noise has epsilon exactly. Ledgers account for discrete Gaussian noise as
+        continuous noise. On such a grid delta differs by less than 1e-9 of itself, and
+        accountant="rdp" has a bound for discrete noise itself.
 
     Cost:
-        No byte; about 0.6 microseconds a value with Gaussian noise, 10 with Laplace noise.
+        0 bytes; about 0.6 microseconds a value with Gaussian noise, 10 with Laplace noise.
 
     Args:
         epsilon: of one update, up to 1000.

@@ -21,14 +21,14 @@ class Mechanism:
     system's generator (`extensions.privacy.randomness`), where they are drawn.
 
     Attributes:
-        ledger: of the privacy spent, saved with the run; None: no privacy is claimed.
+        ledger: of the privacy spent, saved with the run; None if it gives none.
         extra_values: number of values that it appends to every update and takes off the mean.
         exchange: what it needs clients to exchange, "delta" or "weights"; None: either.
         equal_weights: whether it needs every client to count alike.
-        parameters_only: whether it is for parameters alone, and not for running statistics.
-        hides_updates: whether what a client sends tells no more of its update than the ledger says:
-            a training that ends in NaN or infinity, or in an error, then counts as one that changed
-            nothing, since a withdrawal would tell of it, and records are not looked at before.
+        parameters_only: whether it is for parameters only, without running statistics.
+        hides_updates: whether the ledger bounds all that a client's messages reveal of its update.
+            A training that fails, or ends in NaN or infinity, then counts as zeros, because a
+            withdrawal would reveal it; and records stay unread beforehand.
         training: what clients do, where it is part of the mechanism; None: as the run says.
 
     Examples:

@@ -17,14 +17,15 @@ class RecordDP(Mechanism):
 
     Trust:
         Only the client that has the record: what it sends is private already, for the server and
-        all others. A client's records are not protected together, as by `CentralDP`: only each.
+        all others. Each record is protected on its own; `CentralDP` protects all of a client's
+        records together.
 
     Guarantees:
         `ledger.of(k)` composes the steps of the rounds of client k, for its records with and
         without one; numbers of records are public. A round is charged before it begins.
 
     Cost:
-        No byte; a backward pass a record, on the client.
+        0 bytes; a backward pass a record, on the client.
 
     Args:
         noise_multiplier: z, standard deviation of a step's noise over C.

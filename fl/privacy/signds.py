@@ -35,8 +35,8 @@ class SignDS(Mechanism):
         Where too few dimensions reach `sign_thr_ratio`, one is selected.
 
     Cost:
-        With `PlainAggregator` 8 bytes a dimension that is selected, in place of 4 a parameter. With
-        the others no byte less: in their sums the server must not see which these are.
+        With `PlainAggregator` 8 bytes a dimension that is selected, in place of 4 a parameter. The
+        others save 0 bytes, because their sums must hide from the server which these are.
 
     Args:
         sign_k: share of the dimensions that are the top k, in (0, 0.25]; their number is rounded

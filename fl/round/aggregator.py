@@ -25,8 +25,8 @@ class Aggregator(ABC):
     """Defines how a server gets the weighted mean of its clients' updates; a base class.
 
     An instance holds settings, and what a party keeps from round to round, such as keys; all that
-    belongs to one round is in its machines. No machine may read what another party keeps: parties
-    learn of each other from messages alone.
+    belongs to one round is in its machines. Machines learn of
+    each other from messages only.
 
     Attributes:
         min_clients: fewest clients whose mean the protocol releases.

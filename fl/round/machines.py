@@ -53,8 +53,8 @@ class Round:
         context: digest of what else the party was told, such as the model.
 
     Raises:
-        ArgumentError: no client, a number that names no client, or a weight that is no whole number
-            of at least 1.
+        ArgumentError: clients are missing, a number is below 0, or a weight is anything but a
+            whole number of at least 1.
 
     Examples:
         >>> round = fl.protocols.Round(number=1, size=2, weights={0: 1, 1: 3})
@@ -105,11 +105,11 @@ class Timer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Says that a client is left out of the round, and why; never shows its values.
+    """Says that a client is left out of the round, and why; and keeps its values secret.
 
     The reason may have words of other parties: it is made printable, and cut to 500 characters.
 
-    The server refuses a client, or a client withdraws; it then takes no further part. The round
+    The server refuses a client, or a client withdraws; it is then out of the round. The round
     goes on without it if the protocol can.
 
     Examples:
@@ -176,7 +176,7 @@ def keep(early: list[Message], message: Message) -> None:
 class Machine(ABC):
     """Plays one party of a protocol: it takes messages and times, and returns outputs.
 
-    It owns no socket, thread or clock. `receive` is never called before `start`. What it draws at
+    It is free of sockets, threads and clocks. `start` is called before `receive`. What it draws at
     random comes from the operating system's generator.
 
     Attributes:

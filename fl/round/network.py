@@ -39,7 +39,7 @@ class Network:
     """Sets the links between all pairs of parties.
 
     Attributes:
-        server: link of the server, or of another party that is no client, with anybody.
+        server: link of the server, or of another party besides the clients, with anybody.
         peers: link between two clients.
         links: exceptions to these, by (sender, receiver).
 
@@ -66,7 +66,7 @@ class Network:
 class DropOut:
     """Makes a party vanish when it sends its first message of a kind.
 
-    From then on it sends nothing, no timer of it expires, and what arrives at it is lost.
+    From then on it is silent, its timers stop, and what arrives at it is lost.
 
     Attributes:
         party: who vanishes.

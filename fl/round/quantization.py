@@ -27,25 +27,25 @@ Rounding = Literal["nearest", "stochastic"]
 
 @dataclass(frozen=True, kw_only=True)
 class FixedPoint:
-    """How updates become integers of a ring.
+    """Encodes updates as integers of a ring.
 
     Guarantees:
-        Weighted sums of encoded updates never leave the ring if `check_weights` has passed. The
-        mean of n updates whose weights sum to W differs from that of the (clipped) updates by at
-        most n / (2 W) units of 2^-frac_bits, so by at most half a unit, and what double precision
-        rounds. With stochastic rounding it is at most twice that, and 0 in expectation: few bits
-        behind the point lose no small updates, and many such values fit in one element
-        (`MaskedAggregator(lanes=...)`): 8 bits a value and 10 clients take 12, so 5 lanes of 64.
+        Weighted sums of encoded updates stay in the ring if `check_weights` has passed. The mean
+        of n updates whose weights sum to W is exact to n / (2 W) units of 2^-frac_bits, which is
+        half a unit at most, and to double precision. With stochastic rounding the error is at most
+        twice that, and 0 in expectation, so few fractional bits keep small updates. Many short
+        values fit in one element (`MaskedAggregator(lanes=...)`). For example, 8 bits a value and
+        10 clients take 12 bits, so an element of 64 bits holds 5.
 
     Attributes:
         bits: the ring is Z_2^bits.
         frac_bits: bits behind the binary point.
         clip: values lie in [-clip, clip].
-        saturation: of a value beyond that: "error" refuses the update, "clip" takes the bound.
-        rounding: "nearest" unit, or "stochastic": up with the probability of the part that is left.
+        saturation: for a value beyond that, "error" rejects the update, "clip" takes the bound.
+        rounding: "nearest" unit, or "stochastic": up with the probability of the remainder.
 
     Raises:
-        ArgumentError: a ring of other bits, or a range that even one client of weight 1 overflows.
+        ArgumentError: another size of ring, or a range that one client of weight 1 overflows.
 
     Examples:
         >>> fl.FixedPoint(bits=32, frac_bits=16)

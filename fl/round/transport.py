@@ -65,17 +65,17 @@ class Carrier:
 class InProcessTransport(Carrier):
     """Carries the messages of one round between machines in this process.
 
-    Every message is encoded, counted in bytes and decoded again: machines share none of its values.
+    Every message is encoded, counted in bytes and decoded again, so machines share only messages.
     The clock is virtual: it jumps to the next event. Events of the same time come in the order in
-    which they were caused. A round in which no message is under way and no timer is set fails; the
-    error names the parties that vanished.
+    which they were caused. A round fails if it has nothing left to wait for; the error
+    names the parties that vanished.
 
-    A client whose machine leaves the round, raises an error or sends what has no encoding is left
-    out, and nothing of what it answered then is sent; to the server's machine that is a message of
-    kind "withdraw", as where clients are on hosts of their own.
+    A client is left out if its machine leaves the round, raises an error, or sends a value without
+    an encoding. The server's machine then receives a message of kind "withdraw", as it does from
+    clients on other hosts.
 
     Args:
-        network: delays and bandwidths; none unless given.
+        network: delays and bandwidths; by default 0 and infinite.
         drop_outs: who vanishes when.
         transcript: what is kept of the messages (`Transcript`).
 
@@ -243,11 +243,11 @@ def aggregate(
         updates: by client, each of shape (size,); the size is that of most of them.
         weights: by client; 1 each unless given.
         number: of the round.
-        transport: a new one, with its delays and drop-outs; none of them unless given.
+        transport: a new one, with its delays and drop-outs; by default without either.
 
     Raises:
         ArgumentError: what the aggregator refuses before anything is sent.
-        UpdateError: an update that its client would not send; names the client.
+        UpdateError: an update that its client would withhold; names the client.
         RoundError: the round failed.
 
     Examples:

@@ -60,7 +60,7 @@ class Sent:
         message: as its receiver decoded it.
         size: bytes of its encoding.
         sent: when, in seconds.
-        arrived: when; None if it has not, or never did because its receiver had vanished.
+        arrived: when; None while it is under way, or if its receiver had vanished.
 
     Examples:
         >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}
@@ -81,11 +81,11 @@ class Transcript:
 
     Attributes:
         keep: "all": messages with what they hold. "sizes": who sent whom what kind, how large and
-            when. "none": only how many bytes went from whom to whom.
+            when. "none": only the bytes from each party to each other.
         messages: those that are kept.
 
     Raises:
-        ArgumentError: another `keep`; or, of what was asked for, that it was not kept.
+        ArgumentError: another `keep`; or a request for what was left out.
 
     Examples:
         >>> updates = {0: np.array([1.0, 2.0]), 1: np.array([3.0, 4.0])}

@@ -142,7 +142,7 @@ class MetricsLogger:
         log: takes numbers by name, and the round as ``step=``.
 
     Raises:
-        ArgumentError: it is no function.
+        ArgumentError: it is something other than a function.
 
     Examples:
         >>> seen = []

@@ -19,23 +19,23 @@ class RoundReport:
     Attributes:
         number: from 1.
         selected: clients that were asked.
-        included: clients whose updates are in the new model; none if the round failed.
+        included: clients whose updates are in the new model; empty if the round failed.
         refused: why clients were left out, by client.
         vanished: parties that dropped out.
-        failure: why the round failed and the model stayed as it was; empty if it did not.
+        failure: why the round failed and the model stayed as it was; else empty.
         bytes_up: sent to the server.
         bytes_down: sent by the server.
         bytes_total: sent by anybody to anybody, in encoded messages.
         virtual_seconds: from the first message to the mean, by the network's delays.
-        seconds: that the round really took, training and evaluation included; not compared.
-        accuracy: share of the test set that the new model classifies rightly; None if not asked.
-        loss: mean over the test set; None if not asked.
+        seconds: that the round really took, with training and evaluation; left out of comparisons.
+        accuracy: share of the test set that the new model classifies rightly; None unless asked.
+        loss: mean over the test set; None unless asked.
         metrics: further ones of the test set, by name.
         trained: mean of the metrics that clients' training returned, by name.
         epsilon: of all rounds so far, at the delta that `fit` was given; None without one.
         of_clients: loss, accuracy and metrics of the new model on clients' own held-out records,
-            by client and name. They are measured beside the protocol: no message carries them, and
-            no guarantee is about them.
+            by client and name. They are measured beside the protocol, so messages and
+            guarantees leave them out.
 
     Examples:
         >>> report = fl.protocols.RoundReport(

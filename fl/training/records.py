@@ -52,9 +52,9 @@ def partition(
         seed: of everything random here; public.
 
     Raises:
-        ArgumentError: an unknown scheme, or one that sorts by class where there are none; fewer
-            records than clients (or shards) need; a client that has too few records in the last of
-            1,000 draws, by number.
+        ArgumentError: the scheme is unknown, or sorts by class and the labels have none; there are
+            too few records for the clients or shards; or after 1,000 draws a client still has fewer
+            than `min_size` records.
 
     Source:
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
@@ -117,7 +117,8 @@ def partition_by(
         min_size: users with fewer records are left out.
 
     Raises:
-        ArgumentError: not as many users as records, or nobody has `min_size` records.
+        ArgumentError: more or fewer users than records, or every user has fewer than `min_size`
+            records.
 
     Examples:
         >>> by_writer = fl.partition_by((x[:6], y[:6]), ["ann", "bob", "ann", "bob", "ann", "cid"])
@@ -206,8 +207,8 @@ def tokens(
 ) -> npt.NDArray[np.int64]:
     """Returns the words of each text as numbers, (texts, length); 0 fills up short texts.
 
-    A word's number is a public hash, so records need not reveal a vocabulary. Words that share a
-    number count as one. Letters become lower case, and longer texts are cut.
+    A word's number is a public hash, so records keep their vocabulary to themselves. Words that
+    share a number count as one. Letters become lower case, and longer texts are cut.
 
     Args:
         texts: any strings.
@@ -215,7 +216,7 @@ def tokens(
         length: words of a text.
 
     Raises:
-        ArgumentError: a size out of range, or something that is no list of strings.
+        ArgumentError: a size out of range, or something other than a list of strings.
 
     Examples:
         >>> numbers = fl.tokens(["a good film", "a bad film"], length=4)

@@ -44,37 +44,35 @@ def nobody(number: int) -> Sequence[DropOut]:
 
 @dataclass(kw_only=True, eq=False)
 class RunSettings:
-    """The settings of a run besides its model and its clients.
+    """Holds the settings of a run besides its model and its clients.
 
     Attributes:
-        aggregator: the protocol by which the server gets the mean of the updates. There is no
-            default: the plain one is insecure, and must be asked for by name.
+        aggregator: the protocol by which the server gets the mean of the updates. You choose
+            it by name, because the plain one is insecure.
         client_fraction: share C of the clients that are selected for a round: the whole part of
             their number, at least one.
         local_epochs: E, passes of a client over its records in a round.
         batch_size: B, records a local step; None: all of a client's records in one step.
         lr: learning rate of the clients.
         drop_last: leave out the last step of an epoch if it has fewer than B records, unless it is
-            the only one: BatchNorm takes no step of one record.
-        train: what a client does instead, of (model, records, round): any optimizer and number of
-            steps, with a term that keeps close to the model it was sent (FedProx), on any device.
-            Then the four settings before are not given.
-        server_optimizer: what the server makes of the mean; needs exchange="delta".
+            the only one: BatchNorm needs more than one record.
+        train: training of a client, in place of the four settings before: a function of (model,
+            records, round) with any optimizer and number of steps, on any device
+            (`fl.algorithms`).
+        server_optimizer: step of the server from the mean; needs exchange="delta".
         mechanism: changes updates and their mean, such as by noise.
         exchange: "delta": clients send what training changed. "weights": what it ended with.
-        statistics: of the model that are no parameters, such as the running ones of BatchNorm.
+        statistics: of the model besides parameters, such as the running ones of BatchNorm.
             "exchange": clients send them and they are averaged, as parameters are. "keep": they
-            stay those of the model that the run was given, in every round and at the end: they do
-            not leave clients, and evaluation takes them as they are. A mechanism that clips or
-            noises needs "keep" where the model has any; GroupNorm has none. Integers, such as
-            counts of batches, are never exchanged.
+            stay those of the initial model, in every round and at the end, and remain on clients. A
+            mechanism that clips or adds noise needs "keep" if the model has any; GroupNorm is
+            without. Integers, such as counts of batches, stay on clients.
         shared: which parts of the model clients exchange. "all". "trainable": parameters alone.
             "fedbn": all but the layers of BatchNorm, parameters and statistics (Li et al., ICLR
             2021, FedBN). Or names of parameters, in which * stands for any text: ("body.*",). Each
-            client keeps what else training changes to itself from round to round, and it goes on
-            from that (`Course.states`). Frozen parameters are not sent in any case. The test set is
-            evaluated by the model with these parts as they were given, `own_tests` by the model
-            with the client's own.
+            client keeps all other parts to itself from round to round (`Course.states`). Frozen
+            parameters always stay on clients. The test set is evaluated with the initial values of
+            the other parts, and `own_tests` with each client's own.
         weighting: "records": clients weigh in the mean as many times as they have records.
             "equal": all alike. None: "equal" where the mechanism needs it, else "records"; the
             attribute then says which.
@@ -85,26 +83,26 @@ class RunSettings:
         network: delays and bandwidths, on a virtual clock.
         drop_outs: from the number of a round to the parties that vanish in it.
         training_seconds: that a client takes to train, on the virtual clock.
-        timeout: seconds on that clock that clients have to receive the model and train.
+        timeout: seconds on that clock in which clients must receive the model and train.
         workers: processes that train clients side by side, each on one thread, where that is
             faster; more than one need a script whose main part stands under
             ``if __name__ == "__main__":``.
-        cohorts: clients of a small model train together, several times as fast, and the same with
-            any number of workers. What they send is within 1e-5 of what they would one by one, as
-            with False and on other hosts. The log says why where that is not possible.
+        cohorts: train clients of a small model together, several times as fast, for any number of
+            workers. Updates are within 1e-5 of those that clients compute one by one, as with False
+            and on other hosts. If that is impossible, the log says why.
         transcript: what is kept of the messages of a round, in `outcome`: "none", "sizes" or "all";
             `leaks_to` and views need all, which takes the memory of all updates.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
         seed: of selection, batches and dropout; public.
-        session: name of the run. Clients on other hosts take part in each round of a name once,
-            whatever the other settings: two sums of one round that differ by a client would give
-            its update away. A further run needs another name, or, without one, other settings.
+        session: name of the run. Clients on other hosts take part in each round of a name only
+            once, because two sums that differ by a client would reveal its update. A further run
+            needs another name, or other settings.
         facts: what else must be equal when a saved run is resumed, such as its data; JSON by name.
 
     `training` is what a client does, made of these.
 
     Raises:
-        ArgumentError: a setting outside its range, or two that do not go together.
+        ArgumentError: a setting outside its range, or two that contradict each other.
 
     Examples:
         >>> run = fl.FederatedAveraging(

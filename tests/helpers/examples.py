@@ -2,6 +2,7 @@
 
 import contextlib
 import doctest
+import inspect
 import io
 import pkgutil
 import re
@@ -27,6 +28,17 @@ def example(name: str) -> doctest.DocTest:
     """Returns what a name's docstring shows; empty if it shows nothing."""
     text = pkgutil.resolve_name(name).__doc__ or ""
     return doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+
+
+def prose(page: str) -> str:
+    """Returns what the docstrings of a page say, without headings, names and examples."""
+    found = []
+    for name in pages()[page]:
+        text = inspect.cleandoc(pkgutil.resolve_name(name).__doc__ or "")
+        text = re.sub(r"^\w+( \w+)?:$", "", text.partition("\nExamples:\n")[0], flags=re.MULTILINE)
+        text = re.sub(r"^ {4}(?=\w+: )", "\n", text, flags=re.MULTILINE)
+        found.append(re.sub(r"^ {4,8}", "", text, flags=re.MULTILINE).replace("None", "`None`"))
+    return "\n\n".join(found)
 
 
 def failures(page: str) -> str:

@@ -79,26 +79,26 @@ class ABY3(Functions, tfe.protocol.ABY3):
     ``with tfe_ext.ABY3():``, after ``tfe.set_config``.
 
     Args:
-        server_0: name or player of the first server; the host's default is "server0".
+        server_0: name or player of the first server; by default "server0".
         server_1: likewise.
         server_2: likewise.
-        fixedpoint_config: "low" as in the host (16 bits after the point, also the default), "f20"
-            (20 bits), or a 64-bit configuration of the host.
+        fixedpoint_config: "low" as in TF Encrypted (16 bits after the point, the default), "f20"
+            (20 bits), or a 64-bit configuration of TF Encrypted.
         randomness: "portable", "native" or "auto" (`tfe_ext.streams.choice.choose`); None takes it
             from the environment variable TFE_EXT_RANDOMNESS, and "auto" if that is not set.
 
     Guarantees:
-        Against one server that follows the protocol and looks at all it sees: every mask is uniform
-        over its whole type, from a 256-bit key that the operating system gave, and none serves
-        twice: not in another call, step, tracing or output element (see
-        `tfe_ext.streams.randomness`).
+        It protects against one server that follows the protocol and looks at all it sees. Every
+        mask is uniform over its whole type, from a 256-bit key of the operating system, and serves
+        once: each call, step, tracing and output element has its own
+        (`tfe_ext.streams.randomness`).
 
     Limits:
-        The three servers must not collude. The process that builds the graph is trusted.
+        Two colluding servers learn everything. The process that builds the graph is trusted.
 
     Raises:
-        ArgumentError: the configuration is unknown or does not have 64 bits, or there is no such
-            randomness.
+        ArgumentError: the configuration is unknown or has other than 64 bits, or the randomness is
+            unknown.
         NativeError: the compiled operation was asked for by name and cannot be had.
 
     Examples:

@@ -32,19 +32,19 @@ class Cost:
             dealt randomness, is under way from the start.
         messages: number of tensors, each of which counts once for each server that gets it.
         sent: bytes that each server sends another one.
-        numbers: how many execution numbers of random streams are sent, of 8 bytes each. They are
-            public and depend on nothing, and count in no other figure but this, the next and
-            `carried`.
-        rounds_from_start: the longest chain if no execution number has arrived when the run begins.
+        numbers: execution numbers of random streams that are sent, of 8 bytes each. They are public
+            and independent of all else; they count only here, in the next figure and in `carried`.
+        rounds_from_start: the longest chain if all execution numbers are still to arrive when the
+            run begins.
         outside: bytes between a server and anyone else, such as inputs that are shared within the
-            function, and results that are revealed. They count in no other figure but `carried`.
+            function, and results that are revealed. They count only here and in `carried`.
         carried: everything that each server sends and receives, to and from the others, owners and
             the client.
-        nodes: of the graph, each of which TensorFlow makes and prepares before the first run: about
-            half a millisecond. They are no part of what a run costs.
-        memory: bytes that a server's process takes at once beside records and model, about: of the
-            graph's tensors what its device keeps, what the allocator takes over that, and the graph
-            itself. None where it was not asked for.
+        nodes: of the graph. TensorFlow prepares each before the first run, in about half a
+            millisecond; a run itself costs less.
+        memory: bytes, about, that a server's process takes at once besides records and model: its
+            part of the graph's tensors, what the allocator adds, and the graph itself. None unless
+            you ask for it.
 
     Examples:
         >>> x = tfe.define_private_input("owner", lambda: tf.ones((8, 4)))
@@ -92,14 +92,14 @@ def cost(function: Callable[..., Any], *args: Any) -> Cost:
     """Returns rounds, messages and bytes of a function of private tensors, without running it.
 
     The function is traced, and the tensors are counted that pass from one server's device to
-    another's in what its results depend on. Constants are not: every server makes its own. In a
+    another's in what its results depend on. Every server makes its own constants. In a
     conditional the dearer branch counts; a loop counts as often as it turns.
 
     Args:
         function: of TF Encrypted's tensors; it returns such tensors, or TensorFlow's, or lists or
             dictionaries of them.
-        args: the tensors, of the current protocol and made outside any traced function; anything
-            that is no tensor is handed on.
+        args: the tensors, of the current protocol and made outside any traced function; all other
+            arguments are handed on.
 
     Raises:
         ArgumentError: the protocol has no three servers on devices of their own; or the graph

@@ -19,13 +19,13 @@ class MeanOfIterates(Callback):
     `Checkpoints` keep the sum so far, wherever they stand among the callbacks.
 
     Args:
-        average: part of the steps, in 0..1, the last of which count; the very last one always does.
+        average: fraction of the steps, in 0..1; its last iterates count, the final one always.
 
     Guarantees:
-        Nothing is opened, and the mean costs no epsilon: steps pay for every iterate. It is right
-        within an ulp and 2^-11 of itself for weights within the optimizer's max_weight_norm, which
-        nothing proves of a linear model; larger ones may spoil it, and reveal nothing. A training
-        that a callback ends early has the mean of those iterates that it reached.
+        The mean costs 0 epsilon, because the steps pay for every iterate, and opens nothing. It is
+        right within an ulp and 2^-11 of itself for weights within the optimizer's max_weight_norm.
+        A linear model's weights may exceed that, which can spoil the mean but reveals nothing. If a
+        callback ends the training early, the mean is of the iterates so far.
 
     Cost:
         Local operations in each step; at the end a truncation of all weights, and one round that

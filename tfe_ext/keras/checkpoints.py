@@ -38,27 +38,26 @@ class Checkpoints(ScriptCheckpoints, Callback):
 
     Args:
         model: compiled; its ledgers and counts, and its optimizer's, are kept too.
-        folder: of the servers' files, each at its own player, where that is started; a new run
-            needs one without such files.
+        folder: of the servers' files, each at its own player; a new run needs a folder without
+            such files.
         steps: of the whole run.
         every: number of steps between two checkpoints; by default a tenth of the run.
         resume: whether to go on with the run in the folder.
-        settings: everything else public on which the run depends, as JSON; to resume, the same as
+        settings: all other public values on which the run depends, as JSON; to resume, the same as
             before.
         own: likewise.
 
     Guarantees:
-        The file of server R holds its summand x_R, which tells nothing. With players that
-        `tfe_ext.remote_config` connects (`pea players`) each writes its own server's file, marks
-        the release itself and refuses another one; no share comes to the script until `release`,
-        which gets the words of what is opened. Where the servers are devices of the script's own
-        process, or players of TF Encrypted's own, the script writes all three files, and the folder
-        is as sensitive as the model. `Sequential.save_shares` does the same.
+        The file of server R holds its summand x_R, which on its own reveals nothing. With
+        `tfe_ext.remote_config` each player writes its own server's file, marks the release itself,
+        and rejects a second one; shares reach the script only in `release`, for the values that it
+        opens. If the servers run in the script's process, or are TF Encrypted's own players, the
+        script writes all three files, and the folder is as sensitive as the model.
+        `Sequential.save_shares` does the same.
 
-        Between `begin` and `release` nothing is opened of the model, by `fit`, `evaluate`,
-        `predict` or `get_weights`, before both ledgers are on disk with what it costs. A run that
-        goes on, from whichever checkpoint, has in them all that was opened, and all steps before
-        it, those that are lost and made again included.
+        Between `begin` and `release`, `fit`, `evaluate`, `predict` and `get_weights` open a value
+        only after both ledgers are on disk with its cost. A resumed run counts everything that was
+        opened and all steps before it, also those that were lost and repeated.
 
     Cost:
         With players a request to each and its answer, all at once, for every checkpoint, and

@@ -41,7 +41,7 @@ class Residual(Layer):
         kwargs: as in the host, such as the name.
 
     Cost:
-        None beside that of its layers; where the way parts, the gradients of both are added.
+        That of its layers; where the way parts, the gradients of both are added.
 
     Examples:
         >>> branch = [Dense(4, activation="tanh"), Dense(4)]

@@ -11,9 +11,9 @@ from tf_encrypted.keras import losses
 class BinaryCrossentropy(losses.BinaryCrossentropy):
     """Sums the sigmoid cross-entropy over examples and outputs.
 
-    A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
-    examples and outputs, sigmoid(logits) - labels, so that each example is clipped on its own; the
-    optimizer divides by the expected batch size. The loss itself is never computed.
+    Its gradient is that of the **sum**, sigmoid(logits) - labels, so the optimizer can clip each
+    example on its own; the optimizer then divides by the expected batch size. Only the gradient is
+    computed, never the loss.
 
     Examples:
         >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])
@@ -27,9 +27,8 @@ class BinaryCrossentropy(losses.BinaryCrossentropy):
 class CategoricalCrossentropy(losses.CategoricalCrossentropy):
     """Sums the softmax cross-entropy over examples; targets are one-hot.
 
-    A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
-    examples, softmax(logits) - labels, with the error that `extensions.layers.softmax` states. The
-    loss itself is never computed.
+    Its gradient is that of the **sum**, softmax(logits) - labels, with the error that
+    `extensions.layers.softmax` states. Only the gradient is computed, never the loss.
 
     Examples:
         >>> model = tfe_ext.keras.Sequential([Dense(3, batch_input_shape=[1, 4])])

@@ -35,7 +35,7 @@ class DPSGD(Charged, Optimizer):
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
             for models of more than one Dense layer. A quarter of it is for the initial weights,
             which are checked before the first step; whether they fit is opened.
-        colluders: number of servers whose pooled knowledge of noise must not weaken the guarantee;
+        colluders: number of servers that may pool what they know of the noise;
             ABY3 itself bears only one.
         degree: of the clip factor's polynomial (2, 3 or 4).
         momentum: momentum coefficient, in 0..0.999; free, and fixed for the run.
@@ -53,7 +53,7 @@ class DPSGD(Charged, Optimizer):
     Guarantees:
         Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), eta
         documented in `extensions.protocols.dpsgd_plan.StepPlan.eta`, against one server
-        (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
+        (semi-honest) and whoever sees the model. Everything stays shared, also the loss.
 
     Examples:
         >>> optimizer = tfe_ext.keras.DPSGD(
@@ -198,9 +198,8 @@ class DPAdam(_ByMoments, DPSGD):
         options: those of `DPSGD`, but for momentum.
 
     Guarantees:
-        Those of `DPSGD`: moments are post-processing of its sums. They are shares, of which nothing
-        is opened. Units of moments are the noise's: l2_norm_clip and noise_multiplier cannot change
-        after a step.
+        Those of `DPSGD`: moments are post-processing of its sums. They stay shares. Units of
+        moments are the noise's, so l2_norm_clip and noise_multiplier are fixed after a step.
 
     Cost:
         19 rounds a step more than `DPSGD`; servers 0 and 1 send 216 bytes more for every weight and

@@ -124,9 +124,9 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
 
     - Row j of x and of y is one record, and depends on no other.
     - These are all the records: an optimizer takes them with ``sample_rate=1.0`` alone.
-    - No row of x is longer than `max_feature_norm`, and y is in [0, 1].
+    - Each row of x has at most the norm `max_feature_norm`, and y is in [0, 1].
 
-    Later changes of a private variable have no influence.
+    Later changes of a private variable are ignored.
 
     Args:
         x: features, (records, ...); the further axes are flattened.

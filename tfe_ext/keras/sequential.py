@@ -29,25 +29,26 @@ from tf_encrypted.keras.models import sequential as host
 class Sequential(Weighted, host.Sequential):
     """Trains TF Encrypted's Keras layers privately.
 
-    Layers are the host's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
+    Use TF Encrypted's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
     AveragePooling2D, MaxPooling2D, Activation, ReLU and Flatten, and `tfe_ext.keras.Residual` of
-    these; images are (rows, height, width, channels). Activations are the piecewise-linear ones of
-    `extensions.layers.activations`: the sigmoid is at most 0.0107 from the true one, tanh 0.0214,
+    these. Images are (rows, height, width, channels). Activations are piecewise linear
+    (`extensions.layers.activations`): sigmoid is within 0.0107 of the true one, tanh within 0.0214,
     and ReLU ends at 8, which bounds the norms that rounding depends on.
 
     Args:
-        layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows has
-            no influence.
-        name: as in the host.
+        layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows is
+            ignored.
+        name: as in Keras.
 
     Attributes:
-        history: what callbacks were told by the last `fit`.
-        opened: how often something was opened of the model.
-        keep_spent: called before that, if it is not None; `Checkpoints` set it.
+        history: numbers that the last `fit` passed to callbacks.
+        opened: number of times that something of the model was opened.
+        keep_spent: called before that, if it is set; `Checkpoints` set it.
         stop_training: set by a callback, it ends `fit`.
 
     Raises:
-        ArgumentError: the current protocol is not `tfe_ext.ABY3`, or the first layer has no shape.
+        ArgumentError: the current protocol is another one than `tfe_ext.ABY3`, or the first layer
+            lacks its shape.
         UnsupportedLayerError: a layer that cannot be trained privately.
 
     Examples:

@@ -189,9 +189,9 @@ def remote_config(
             port. Players ask it for what the script hands to them within a graph.
 
     Raises:
-        ArgumentError: the file or `own_address` is not as it should be, or a player has other
-            versions of this package, TF Encrypted or TensorFlow than this process.
-        PlayerLostError: a player did not answer or was not reached in time, or is another one than
+        ArgumentError: the file or `own_address` is wrong, or a player has other versions of this
+            package, TF Encrypted or TensorFlow.
+        PlayerLostError: a player was silent or out of reach for too long, or is another one than
             the file says.
 
     Examples:

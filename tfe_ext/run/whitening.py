@@ -31,8 +31,9 @@ def whiten(
         whitening = tfe_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
         x = {owner: whitening.rows(own) for owner, own in x.items()}
 
-    The script, which has all these records, sums them and draws the noise that three servers would;
-    nothing travels. Records that stay with their owners, as data sets, cannot be whitened so.
+    The script sums the records and draws the noise that three servers would, so the servers
+    exchange 0 bytes. It needs all records in the script; data sets at their owners are out of its
+    reach.
 
     Args:
         x: features by the owner's name, (records, columns), at most 4,096 columns, each row a

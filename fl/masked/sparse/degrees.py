@@ -45,35 +45,37 @@ class Degree:
 class SparseGraph:
     """Lets each client share keys with few others, which saves bytes in large rounds.
 
-    Of the n clients of a round each has shares and masks with k neighbours, t of whom can replace
-    it. k is the least that exact tails allow; where clients would have keys with more than two
-    thirds of the others, all have keys with all.
+    Each of a round's n clients has shares and masks with k neighbours, and t of these can replace
+    it. k is the least that exact tails allow. If that means keys with more than two thirds of the
+    others, all clients have keys with all.
 
     Guarantees:
-        Whoever drops out, the server with `corrupt` of the clients, also one that lies, learns the
-        sum of those who are left and no more, but with probability 2^-40. A round from which
-        `dropping` of the clients drop out, whatever the graph, fails with 2^-20; one in which fewer
-        stay than the aggregator's threshold fails.
+        Take a server, even a lying one, with `corrupt` of the clients on its side. Whoever drops
+        out, it only learns the sum of those who are left, except with probability 2^-40. A round
+        that loses `dropping` of the clients fails with probability 2^-20, whatever the graph. A
+        round with fewer clients than the aggregator's threshold fails.
 
-        Each client draws its k holders itself, and has masks with those who drew it as well. As
-        many clients as the aggregator's threshold sign one pair of lists, of who dealt shares and
-        who survived, under the root of a tree of keys that their own are in: no second pair is
-        signed. A holder opens a share of a survivor's seed after a tag of the survivor, under the
-        key of the two, has shown that it has masks with this holder, and with all that it drew who
-        dealt shares. So a sum that comes out has with every client its holders: the graph has no
-        small set of that kind, whomever the server calls lost. A sum has 95 % of the threshold less
-        the corrupt clients, and these are honest (`least`).
+        Each client draws its k holders itself, and also has masks with those who drew it. As many
+        clients as the aggregator's threshold sign one pair of lists: who dealt shares, and who
+        survived. They sign under the root of a tree that contains their own keys, so there is only
+        one such pair. Before a holder opens a share of a survivor's seed, it checks the survivor's
+        tag under the key of the two. The tag shows that the survivor has masks with this holder,
+        and with all that it drew who dealt shares. So a sum contains, with every client, that
+        client's holders, and the graph has only large sets of that kind, whomever the server calls
+        lost. The honest clients in a sum are at least 95 % of the threshold less the corrupt ones
+        (`least`).
 
     Cost:
-        For clients of numbers below 64, with d values whose count takes L bytes in LEB128, r
-        neighbours of whom q drew it, and a threshold of T, a client sends 130 k + 32 q
-        + ceil(n / 8) + d bits / 8 + L + 409 bytes, gets 169 r + 130 q + 64 T + 32 ceil(log2 n)
-        + 3 ceil(n / 8) + 211, verifies r + T signatures and expands r + 1 masks. With 1,000
-        clients, 10 % corrupt and 20 % dropping, k is 73 and r 141.
+        Take clients with numbers below 64, d values whose count takes L bytes in LEB128, and a
+        threshold of T. A client with r neighbours, of whom q drew it, sends
+        130 k + 32 q + ceil(n / 8) + d bits / 8 + L + 409 bytes. It gets
+        169 r + 130 q + 64 T + 32 ceil(log2 n) + 3 ceil(n / 8) + 211 bytes, verifies r + T
+        signatures and expands r + 1 masks. With 1,000 clients, 10 % corrupt and 20 % dropping, k is
+        73 and r 141.
 
     Attributes:
-        corrupt: share of a round's clients that side with the server; whoever they are, they were
-            so before the graph was drawn.
+        corrupt: share of a round's clients that side with the server since before the graph was
+            drawn.
         dropping: share of a round's clients that may drop out, whatever the graph.
 
     Raises:
@@ -83,10 +85,10 @@ class SparseGraph:
         Bell et al., CCS 2020, Algorithms 2 and 3.
 
     Deviation:
-        all consent to one list, as in Bonawitz et al., CCS 2017, where Bell
-        et al. have neighbours check each other: that costs 64 T bytes and makes k a quarter of
-        theirs (99 instead of 414, of 1,000 clients with 10 % corrupt and 30 % gone), and sums
-        larger. Tags are keyed, where theirs are signed.
+        all consent to one list, as in Bonawitz et al., CCS 2017; with Bell et al. neighbours check
+        each other. That costs 64 T bytes, makes sums larger, and makes k a quarter of theirs: 99
+        instead of 414, with 1,000 clients, 10 % corrupt and 30 % gone. Tags are keyed, and theirs
+        are signed.
 
     Examples:
         >>> masked = fl.MaskedAggregator(graph=fl.SparseGraph(corrupt=0.1, dropping=0.2))
