@@ -4,7 +4,6 @@ import inspect
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import groupby
 
 from extensions.cli.command import Command
 from extensions.cli.commands import Commands, load
@@ -34,8 +33,8 @@ def _command(command: Command) -> str:
     parts = [f"## {command.name}", doc.strip(), f"    {command.name} {command.usage}"]
     if example := getattr(command.function, "example", ""):
         parts += [f"For example: `{example.rstrip('.')}`."]
-    leaves = sorted(command.leaves, key=lambda leaf: leaf.title or "")
-    for title, members in groupby(leaves, key=lambda leaf: leaf.title):
+    for title in dict.fromkeys(leaf.title for leaf in command.leaves):
+        members = (leaf for leaf in command.leaves if leaf.title == title)
         parts += [f"**{title or 'Options'}**", "\n".join(map(_option, members))]
     return "\n\n".join(parts)
 
