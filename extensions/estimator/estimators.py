@@ -31,6 +31,7 @@ from extensions.estimator.records import (
     rows_at,
 )
 from extensions.estimator.training import party_model, plan_of, trained
+from extensions.layers.models.custom import named
 from extensions.ring.fixed_point import Reals
 from extensions.rules import Between, one_of
 from extensions.runs.config.schedule import Asked, Schedule
@@ -212,7 +213,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             "epsilon": self.epsilon,
             "delta": self.delta,
             "backend": self.backend,
-            "model": self.model,
+            "model": named(self.model),
             "open": "each-step" if self.mode == "open" else "never",
             "evaluate": "none" if self.mode == "open" else "opened",
             "parties": parties,
