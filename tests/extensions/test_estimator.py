@@ -213,6 +213,15 @@ def flattened(images):
     return images.reshape(len(images), -1) / 255
 
 
+def test_layers_of_ones_own_are_named(tmp_path, monkeypatch):
+    source = "def own(layers):\n    layers.convolution(4, 3, stride=2).activation('tanh')\n"
+    (tmp_path / "layers_of_mine.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    x, y = load_digits(return_X_y=True)
+    model = PrivateClassifier(model="layers_of_mine:own", settings={**SEEDED, "steps": 1})
+    assert model.fit(x.reshape(-1, 8, 8), y).model_.header.spec.kind.startswith("layers:")
+
+
 def test_a_function_or_a_module_extracts_features():
     torch = pytest.importorskip("torch")
     x, y = load_digits(return_X_y=True)

@@ -1,13 +1,14 @@
 """What each tutorial tells a new user to type, from a fresh clone, and what it promises."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.notebooks import Cell, alike, differences
+from tests.helpers.notebooks import Cell, alike, differences, typed_before
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
 
@@ -44,3 +45,22 @@ def test_what_is_printed_may_differ_by_noise_and_time(printed, is_alike):
     shown = "right: 0.93, in 7.1 s\n"
     assert alike(shown, printed) == is_alike
     assert len(differences([Cell("", printed, shown), Cell("", printed, None)])) == (not is_alike)
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("laptop", "right on held-out"),
+        ("crypten", "right on held-out"),
+        ("aby3", "right on held-out"),
+        ("federated", "% right"),
+        ("first_table", "accuracy"),
+    ],
+)
+def test_what_is_typed_before_the_first_result_is_counted_right(name, result):
+    page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text()
+    counted = (ROOT / "docs" / "explanation" / "first_hours.md").read_text()
+    (row,) = re.findall(rf"\(../tutorials/{name}\.md\) \| (\d+) \| (\d+) \|", counted)
+    clone_and_install = 2
+    steps, lines = typed_before(result, page)
+    assert row == (str(steps + clone_and_install), str(lines + clone_and_install))

@@ -18,6 +18,7 @@ from tests.helpers.paths import ROOT
 _NUMBER = re.compile(r"\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 _SECONDS = re.compile(rf"{_NUMBER.pattern} s\b|\bseconds +{_NUMBER.pattern}")
 _SHOWN = re.compile(r"```text\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 _FIGURES = re.compile(r"\]\((\.\./images/[^)]+)\)")
 
 
@@ -68,6 +69,23 @@ def alike(shown: str, printed: str, tolerance: float = 0.1) -> bool:
     return all(
         abs(one - other) <= tolerance * max(one, other) for one, other in zip(*numbers, strict=True)
     )
+
+
+def typed_before(result: str, page: str) -> tuple[int, int]:
+    """Returns the steps and lines that are typed before an output of a page has some words.
+
+    A line in a shell is a step, and so is any other block.
+    """
+    steps = lines = 0
+    for language, code in _FENCE.findall(page):
+        if language == "text":
+            if result in code:
+                return steps, lines
+            continue
+        typed = [line for line in code.splitlines() if re.match(r"\s*[^#%\s]", line)]
+        steps += len(typed) if language == "sh" else 1
+        lines += len(typed)
+    raise ValueError(f"no output of the page has {result!r}")
 
 
 def check(book: Path, page: Path) -> int:
