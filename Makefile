@@ -12,8 +12,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 help:
 	@echo "make demo      train a private model between three parties on the digits data"
-	@echo "make test      run the tests that take seconds, in three parts side by side"
-	@echo "make test PART=core  only that part; the others are crypten and aby3"
+	@echo "make test      run the tests that take seconds, in four parts side by side"
+	@echo "make test PART=core  only that part; the others are crypten, aby3 and doors (installs)"
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
 	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
 	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes (3 hours)"

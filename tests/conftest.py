@@ -41,9 +41,16 @@ PARTS = {
     "core": (),
     "crypten": ("crypten", "dealer"),
     "aby3": ("tensorflow", "players"),
+    "doors": (),
 }
 """Parts of the tests, each with the groups of tests that belong to it wherever they are."""
-FOLDERS = {"fl": "core", "crypten_ext": "crypten", "tfe_ext": "aby3"}
+FOLDERS = {
+    "fl": "core",
+    "crypten_ext": "crypten",
+    "tfe_ext": "aby3",
+    "doors": "doors",
+    "first_hour": "doors",
+}
 """Folders whose tests all belong to one part; what is neither here nor in such a group is core."""
 
 
@@ -71,7 +78,8 @@ def _may_hold(path: Path, part: str) -> bool:
     if path.is_dir() or part == "core" or not first or first[0] in FOLDERS:
         return not first or FOLDERS.get(first[0], part) == part
     words = [name for name, group in SHARED.items() if group in PARTS[part]]
-    return path.suffix == ".py" and any(word in path.read_text() for word in [*words, "arena"])
+    words += ["arena"] if words else []
+    return path.suffix == ".py" and any(word in path.read_text() for word in words)
 
 
 def _part_of(item: pytest.Item) -> str:

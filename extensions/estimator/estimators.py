@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -19,6 +18,7 @@ from sklearn.utils.validation import (
 from extensions.checks import check_left_out
 from extensions.data.datasets import Split
 from extensions.errors import ArgumentError
+from extensions.estimator.bases import BaseEstimator, ClassifierMixin, RegressorMixin
 from extensions.estimator.encoders import Encoder, extraction_of
 from extensions.estimator.noisy_schema import DELTA_SHARE, SchemaBudget, with_schema
 from extensions.estimator.records import (
@@ -44,7 +44,7 @@ from extensions.runs.model.recipe import GivenFeatures, as_in_training
 Mode = Literal["open", "hidden"]
 
 
-class _Private(BaseEstimator):  # type: ignore[misc]
+class _Private(BaseEstimator):
     """What both estimators do: `PrivateClassifier` says what their arguments are."""
 
     _numbers = False
@@ -245,7 +245,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         return logits_of(self.model_, extraction.rows(rows, lambda done: None))
 
 
-class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
+class PrivateClassifier(ClassifierMixin, _Private):
     """Trains a classifier on several owners' records with differential privacy.
 
     By default one program simulates all owners and sees every record, for example on a laptop. With
@@ -315,7 +315,7 @@ class PrivateClassifier(ClassifierMixin, _Private):  # type: ignore[misc]
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
 
-class PrivateRegressor(RegressorMixin, _Private):  # type: ignore[misc]
+class PrivateRegressor(RegressorMixin, _Private):
     """Trains a regression on several owners' records with differential privacy.
 
     Arguments are those of `PrivateClassifier`; a schema is required.
