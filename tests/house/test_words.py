@@ -7,7 +7,6 @@ import pytest
 from tests.house.words import ROOT, documents, measure, sentences
 
 LATER = {
-    "docs/how-to/install.md",
     "docs/tutorials/columns.md",
     "docs/tutorials/three_hospitals.md",
 }
