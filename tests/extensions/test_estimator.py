@@ -24,6 +24,7 @@ from extensions.estimator import (
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.defaults import rate_of
 from tests.helpers.commands import call
+from tests.helpers.paths import ROOT
 from tests.helpers.refused import refused
 
 SEEDED = {"insecure_seed": 1}
@@ -315,3 +316,20 @@ def test_bad_records_are_refused(cancer):
     holes = x.astype(float).mask(x > 1000)
     with refused("records", "data"):
         PrivateClassifier(schema=ranges).fit(holes, y)
+
+
+def test_mlflow_takes_the_report_as_the_page_says(tmp_path, monkeypatch, cancer):
+    mlflow = pytest.importorskip("mlflow")
+    x, y, ranges = cancer
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri(f"file:{tmp_path / 'runs'}")
+    model = PrivateClassifier(schema=ranges).fit(x, y)
+    page = (ROOT / "docs/how-to/data/estimators.md").read_text()
+    _, _, text = page.partition("import mlflow\n")
+    exec(text.partition("```")[0], {"mlflow": mlflow, "model": model, "X": x, "y": y})
+    (report,) = tmp_path.glob("runs/*/*/artifacts/report.json")
+    kept = json.loads(report.read_text())
+    assert kept["epsilon"] == model.epsilon_
+    assert kept["manifest"]
+    assert len([*tmp_path.glob("runs/*/*/artifacts/model.npz")]) == 1
