@@ -149,7 +149,7 @@ class FeatureExtraction:
             hashed, words, wordllama (texts), hf:NAME_OR_FOLDER (both) or module:function; options
             behind it (,mirror); or several joined by +. The default is raw for tables and small
             images, words:4096 for texts, scattering:1024 for other images; in colour
-            efficientnet:lite0 and lite2, each with ,bicubic,half,mirror, where they are installed.
+            efficientnet:lite0 and lite2, each with ,bicubic,half, where they are installed.
         weights: file with the weights of a backbone.
         keep: whether features are kept on disk between runs.
         max_feature_norm: public bound of the norm of a row.

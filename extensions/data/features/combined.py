@@ -46,8 +46,8 @@ def bicubic(extractor: Extractor) -> Extractor:
 def half(extractor: Extractor) -> Extractor:
     """Returns an extractor whose network computes with bfloat16 on processors that have it.
 
-    It takes 40 % of the time there and moves a row by some 6 % of its norm, which accuracy does not
-    show; on other processors, where it would take ten times as long, nothing changes.
+    It takes 40 % of the time there and moves a row by some 6 % of its norm. On other processors,
+    where it would take ten times as long, nothing changes.
     """
     torch = optional("torch", "torch", "crypten")
     there = torch.cpu._is_avx512_bf16_supported()

@@ -36,4 +36,4 @@ def default_features(x: Raw, *, linear: bool, hidden: bool) -> tuple[str, str | 
             f"clone of PEA: {install_command('features')}"
         )
         return SCATTERING, note
-    return "+".join(f"efficientnet:{name},bicubic,half,mirror" for name in NETWORKS), None
+    return "+".join(f"efficientnet:{name},bicubic,half" for name in NETWORKS), None
