@@ -1,5 +1,7 @@
 """Columns of the same persons on ABY3's servers: a whole run, and what it sends."""
 
+import json
+
 import pytest
 
 from extensions.data.datasets import write_parts
@@ -30,6 +32,18 @@ def test_servers_learn_of_their_columns_what_the_clear_run_learns(tmp_path, tfe_
     check_shares(tmp_path / "model", expected)
     assert abs(report["accuracy"] - expected["accuracy"]) <= 0.01
     assert report["rounds"] == 8 * 18 + 1, "the columns are shared once"
+
+
+def test_a_plan_counts_columns_that_are_shared_once(tmp_path, tfe_process):
+    status, _, err = typed(
+        tfe_process,
+        *("plan", "--backend", "tfe", "--records", 240, "--columns", 64, "--split", "columns"),
+        *("--steps", 8, "--epsilon", 2, "--delta", 1e-4, "--json", tmp_path / "plan.json"),
+    )
+    assert status == 0, err
+    found = json.loads((tmp_path / "plan.json").read_text())
+    once = found["run"]["bytes"] - 8 * found["step"]["bytes"]
+    assert 240 * 64 * 8 / 2 < once < 2 * 240 * 64 * 8
 
 
 def test_a_model_of_keras_learns_of_columns_what_it_learns_of_whole_rows(tfe_process):

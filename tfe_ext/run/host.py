@@ -64,6 +64,7 @@ class ABY3Host(Host):
         self._on = prot.ring.servers.devices
         self._traffic = super().traffic()
         self._tell: Tell | None = None
+        self._once = 0
 
     def forecast(self, config: Any, records: Any, step: Any, tell: Tell) -> None:
         """Lets the forecast of a step be told once it is traced, and before it runs."""
@@ -176,7 +177,7 @@ class ABY3Host(Host):
     def _told(self, program: Program | InPieces, seconds: float) -> None:
         """Tells what a step takes, whose graph was traced in so many seconds."""
         assert self._tell is not None
-        step = _forecast(program)
+        step = self._forecast(program)
         self._tell(step._replace(trips=step.rounds), traced_speed(seconds, *self._between()))
         self._tell = None
 
@@ -188,7 +189,14 @@ class ABY3Host(Host):
         self, step: Computation, model: Parameters, integers: Sequence[int]
     ) -> StepForecast:
         """Returns what a step takes that is traced and not run."""
-        return _forecast(self._program(step, model, integers)[0])
+        return self._forecast(self._program(step, model, integers)[0])
+
+    def _forecast(self, program: Program | InPieces) -> StepForecast:
+        """Returns what a traced step takes; rows are shared once, whole or by columns."""
+        cost, once = program.cost, self._once
+        if program.standing is not None:
+            once = program.standing.cost.traffic.mean or 0
+        return StepForecast(cost.rounds, cost.traffic.mean, program.memory, once=once)
 
     def _program(
         self, step: Computation, model: Parameters, integers: Sequence[int]
@@ -214,6 +222,7 @@ class ABY3Host(Host):
         program = Program(lambda: [share.parts for share in [*own.shared(self)][:3]])
         shares = [Replicated(self._on, parts) for parts in program()]
         self._traffic = self._traffic.plus(program.cost.traffic)
+        self._once = program.cost.traffic.mean or 0
         return SharedRecords(shares)
 
     def _store(self, model: Parameters, after: Parameters) -> None:
@@ -267,13 +276,6 @@ def _around(devices: Sequence[str], words: int, turns: int = 3) -> float:
     began = time.perf_counter()
     program().numpy()
     return (time.perf_counter() - began) / (turns * len(devices))
-
-
-def _forecast(program: Program | InPieces) -> StepForecast:
-    cost, once = program.cost, 0
-    if program.standing is not None:
-        once = program.standing.cost.traffic.mean or 0
-    return StepForecast(cost.rounds, cost.traffic.mean, program.memory, once=once)
 
 
 def _whole(share: Additive3, rank: int) -> tf.Tensor:
