@@ -1,13 +1,8 @@
 """Every command of docs/tutorials/columns.md, each role in a folder and processes of its own."""
 
 import csv
-import os
 import re
-import subprocess
-import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +10,8 @@ import pytest
 from extensions.data.aligned import Alignment
 from extensions.runs.budget import path_of, read
 from extensions.runs.model import read_shares
-from tests.helpers.federations import listeners
 from tests.helpers.paths import ROOT
-from tests.helpers.patience import PATIENCE
+from tests.helpers.roles import Roles
 
 PAGE = (ROOT / "docs" / "tutorials" / "columns.md").read_text()
 ROLES = ("bank", "telecom", "insurer", "helper")
@@ -25,16 +19,6 @@ COMMON = 900
 """Persons whom all three owners have, of 1,000 each."""
 
 pytestmark = pytest.mark.long
-
-
-def steps() -> list[tuple[str, str, list[str], str]]:
-    """Returns the blocks of the page: kind, file, roles and text."""
-    pattern = r"<!-- (?:file: (\S+) |(stays|together) )?at: ([a-z ]+) -->\n```\w+\n(.*?)```"
-    found = re.findall(pattern, PAGE, flags=re.DOTALL)
-    return [
-        ("file" if file else kind or "typed", file, at.split(), text)
-        for file, kind, at, text in found
-    ]
 
 
 def write_tables(folder: Path) -> None:
@@ -63,74 +47,13 @@ def write_tables(folder: Path) -> None:
             writer.writerows([f"{70_000 + i:07d}", *(columns[n][i] for n in names)] for i in rows)
 
 
-class Roles:
-    """Who types the page's commands, each in its own folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._known = folder, dict[str, str]()
-        for role in ROLES:
-            (folder / role).mkdir()
-        with_ports = listeners(len(ROLES))
-        ports = [place.getsockname()[1] for place in with_ports]
-        for place in with_ports:
-            place.close()
-        self._at = {f"10.77.0.{i + 1}:7000": f"127.0.0.1:{port}" for i, port in enumerate(ports)}
-
-    def start(self, role: str, text: str) -> subprocess.Popen[str]:
-        for given, here in self._at.items():
-            text = text.replace(given, here)
-        own = {"NAME": role, "RANK": str(ROLES.index(role)), "PYTHONPATH": str(ROOT)}
-        own |= {"XDG_STATE_HOME": str(self._folder / role / "state"), "COLUMNS": "200"}
-        own["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return subprocess.Popen(
-            ["bash", "-ec", text],
-            cwd=self._folder / role,
-            env={**os.environ, **own, **self._known},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def typed(self, roles: list[str], text: str) -> dict[str, str]:
-        """Returns what each of them is shown; all type at once."""
-        shells = {role: self.start(role, text) for role in roles}
-        found = {}
-        for role, shell in shells.items():
-            out, err = shell.communicate(timeout=PATIENCE)
-            assert shell.returncode == 0, f"{role}: {err}"
-            found[role] = out + err
-            if "pea keys" in text:
-                self._known[role.upper()] = out.split()[-1]
-        return found
-
-    @contextmanager
-    def staying(self, role: str, text: str) -> Any:
-        shell = self.start(role, text)
-        try:
-            yield
-        finally:
-            os.killpg(shell.pid, 15)
-            shell.communicate(timeout=PATIENCE)
-
-
 def test_the_page_as_it_is_typed(tmp_path):
-    roles, printed = Roles(tmp_path), list[dict[str, str]]()
+    roles = Roles(tmp_path, ROLES)
     write_tables(tmp_path)
-    page = steps()
-    stays = next(i for i, step in enumerate(page) if step[0] == "stays")
-    for kind, file, at, text in page[:stays]:
-        if kind == "file":
-            (tmp_path / at[0] / file).write_text(text)
-        else:
-            printed.append(roles.typed(at, text))
-    (_, _, (helper,), dealing) = page[stays]
-    with roles.staying(helper, dealing):
-        for _, _, at, text in page[stays + 1 :]:
-            printed.append(roles.typed(at, text))
+    printed = [*roles.play(PAGE)]
     orders = [Alignment.read(tmp_path / role / "alignment.json") for role in ROLES[:3]]
     assert {(one.order, one.rows) for one in orders} == {(orders[0].order, COMMON)}
-    run = next(said for said in printed if "accuracy" in said["bank"])
+    run = next(said for said in printed if "accuracy" in said.get("bank", ""))
     assert all("what co-owners do not know" in out for out in run.values())
     assert float(re.findall(r"accuracy +([\d.]+)", run["bank"])[0]) > 0.75
     for rank, role in enumerate(ROLES[:3]):

@@ -13,14 +13,8 @@ import pytest
 from tests.helpers.containers import Containers
 from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE, wait_until
-from tests.test_three_hospitals import (
-    ABY3,
-    CRYPTEN,
-    HOSPITALS,
-    Operators,
-    prepared,
-    write_tables,
-)
+from tests.helpers.roles import HOSPITALS, write_tables
+from tests.test_three_hospitals import ABY3, CRYPTEN, Operators, prepared
 from tests.tfe_ext.test_closed_ports import REACH, on
 
 pytestmark = [pytest.mark.long, needs_root]

@@ -9,25 +9,23 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sklearn.datasets import load_breast_cancer
 
 from extensions.runs.budget import path_of, read
 from tests.helpers.hosts_apart import Hosts, needs_root
+from tests.helpers.pages import Block, blocks_of, prints_as_shown
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.roles import HOSPITALS, write_tables
 
 CRYPTEN, _, ABY3 = (
     (ROOT / "docs" / "tutorials" / "three_hospitals.md")
     .read_text()
     .partition("\n## The same with ABY3\n")
 )
-HOSPITALS = ["north", "south", "west"]
 KEPT = "2.0\ncheckpoint_every = 1\nsteps = "
-COLUMNS = {"radius": 0, "texture": 1, "smoothness": 4, "concavity": 6}
 
 USER = 10001
 CONFINED = f"""
@@ -45,24 +43,6 @@ exec setpriv --reuid {USER} --regid {USER} --clear-groups --no-new-privs \\
 only. This one may read all files, since Python may lie where root alone may look."""
 
 pytestmark = [pytest.mark.long, needs_root]
-
-
-@dataclass(frozen=True)
-class Step:
-    """A block of the page: what is typed, or the text of a file, and at which hosts."""
-
-    kind: str
-    hosts: tuple[str, ...]
-    text: str
-    file: str = ""
-
-
-def steps(part: str) -> list[Step]:
-    pattern = r"<!-- (?:file: (\S+) )?(|stays |again )at: ([a-z ]+) -->\n```\w+\n(.*?)```"
-    return [
-        Step("file" if file else kind.strip() or "typed", tuple(hosts.split()), text, file)
-        for file, kind, hosts, text in re.findall(pattern, part, flags=re.DOTALL)
-    ]
 
 
 class Operators:
@@ -101,7 +81,7 @@ class Operators:
             start_new_session=True,
         )
 
-    def type(self, step: Step) -> dict[str, str]:
+    def type(self, step: Block) -> dict[str, str]:
         """Returns what each host printed for a step that all do at once, with status 0."""
         typing = {host: self.start(host, step.text) for host in step.hosts}
         printed = {}
@@ -109,21 +89,11 @@ class Operators:
             out, err = shell.communicate(timeout=PATIENCE)
             assert shell.returncode == 0, f"{host}: {step.text}\n{out}\n{err}"
             printed[host] = out
+            assert prints_as_shown(step, out), f"{host}: {step.text}\n{out}"
         if "pea keys" in step.text:
             for host, out in printed.items():
                 _, self._known[host.upper()] = out.split()
         return printed
-
-
-def write_tables(folder: Path) -> None:
-    """Writes a third of the tumours of scikit-learn's table at each hospital."""
-    x, y = load_breast_cancer(return_X_y=True)
-    for rank, name in enumerate(HOSPITALS):
-        with (folder / name / "patients.csv").open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow([*COLUMNS, "ill"])
-            for row, label in zip(x[rank::3], y[rank::3], strict=True):
-                table.writerow([*(row[i] for i in COLUMNS.values()), ["yes", "no"][label]])
 
 
 @pytest.fixture
@@ -136,7 +106,7 @@ def operators(tmp_path: Path) -> Iterator[Operators]:
 
 @contextmanager
 def staying(
-    operators: Operators, step: Step, *hosts: str
+    operators: Operators, step: Block, *hosts: str
 ) -> Iterator[dict[str, subprocess.Popen[str]]]:
     """A block that goes on until it is stopped, at its hosts or at some of them.
 
@@ -158,9 +128,9 @@ def staying(
             shell.communicate(timeout=PATIENCE)
 
 
-def prepared(operators: Operators, part: str, **changes: str) -> tuple[Step, list[Step], Step]:
+def prepared(operators: Operators, part: str, **changes: str) -> tuple[Block, list[Block], Block]:
     """Types all before the run; returns what stays, the blocks after it, and the last."""
-    page = steps(part)
+    page = blocks_of(part)
     stays = next(i for i, step in enumerate(page) if step.kind == "stays")
     for step in page[:stays]:
         if step.kind == "file":
