@@ -269,6 +269,9 @@ def show(report: Mapping[str, Any]) -> None:
             table.add_row(key, value.get("digest", ""))
         elif key == "options":
             continue  # they were typed
+        elif key == "phases":
+            shown = "; ".join(f"{each['seconds']:.1f} ({each['phase']})" for each in value)
+            table.add_row("seconds by phase", shown)
         elif value is not None:
             table.add_row(key.replace("_", " "), _show(value))
     out.print(table)

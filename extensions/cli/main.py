@@ -37,6 +37,7 @@ class PeaCommands(Commands):
         "export": "extensions.cli.model.queries:export",
         "evaluate": "extensions.cli.model.shares:evaluate",
         "open": "extensions.cli.model.shares:open_model",
+        "report": "extensions.cli.report:report",
         "doctor": "extensions.cli.doctor.command:doctor",
     }
     group: ClassVar[str | None] = GROUP

@@ -1,6 +1,7 @@
 """Callbacks of a run that show its progress, or write checkpoints up to its result."""
 
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -56,6 +57,8 @@ class ProgressCallback(pea.RunCallbacks):
         entry: name of the run in the ledgers of its owners; empty if it cannot go on.
         budget: the run in these ledgers.
         sizes: number of records of each party, of persons where these may have several.
+        phases: seconds, rounds and bytes of each part of the run that has ended; bytes are means of
+            this program's parties, or None.
     """
 
     def __init__(
@@ -69,6 +72,9 @@ class ProgressCallback(pea.RunCallbacks):
         self._config = config
         self._progress = progress
         self._before, self._padding = Traffic(), 0.0
+        self._began = self._marked = time.perf_counter()
+        self._counted = Traffic()
+        self.phases: list[dict[str, Any]] = []
 
     @property
     def kept(self) -> bool:
@@ -80,6 +86,7 @@ class ProgressCallback(pea.RunCallbacks):
 
         Other programs' owners have as many held-out records as this one's.
         """
+        self._end("agreement")
         config, owners = self._config, max(1, len(self._host.ranks))
 
         def tell(each: StepForecast, speed: Speed) -> None:
@@ -111,6 +118,7 @@ class ProgressCallback(pea.RunCallbacks):
 
         No bytes if a party cannot count them.
         """
+        self._end("training")
         own = self._host.traffic()
         words = [[*one, part] for one, part in zip(own.carried, self._padded(own), strict=True)]
         everybody = self._host.exchange(words or [_NOT_COUNTED] * len(self._host.holders))
@@ -121,8 +129,28 @@ class ProgressCallback(pea.RunCallbacks):
 
     def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Shows that so many steps are made."""
-        if step:
+        if not step:
+            self._end("start")
+        else:
             self._show(step, self._host.traffic())
+
+    def end(self) -> float:
+        """Ends the last phase; returns the seconds of the run in this program."""
+        self._end("evaluation and opening")
+        return self._marked - self._began
+
+    def _end(self, phase: str) -> None:
+        """Notes what was taken since the last phase ended."""
+        now, traffic, before = time.perf_counter(), self._host.traffic(), self._counted
+        self.phases.append(
+            {
+                "phase": phase,
+                "seconds": round(now - self._marked, 3),
+                "rounds": traffic.rounds - before.rounds,
+                "bytes": None if traffic.mean is None else traffic.mean - (before.mean or 0),
+            }
+        )
+        self._marked, self._counted = now, traffic
 
     def _show(self, step: int, traffic: Traffic, **more: Any) -> None:
         self._progress(

@@ -41,6 +41,7 @@ class Outcome:
         held_out: likewise, of records that are held out: of rows, whose ever they are.
         whitening: of their features, or None.
         widths: number of columns of each party, where these are of the same records.
+        phases: what each part of the run took.
     """
 
     quality: Mapping[str, Any]
@@ -58,6 +59,7 @@ class Outcome:
     held_out: Sequence[int] = ()
     whitening: Whitening | None = None
     widths: Sequence[int] = ()
+    phases: Sequence[Mapping[str, Any]] = ()
 
 
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
@@ -140,6 +142,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "received_bytes": [one.received for one in outcome.traffic.carried],
         "dealt_bytes": [one.dealt for one in outcome.traffic.carried],
         "seconds": round(outcome.seconds, 3),
+        "phases": list(outcome.phases),
         "parties": config.parties,
         "backend": config.backend,
         "provider": outcome.provider,

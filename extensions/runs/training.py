@@ -1,7 +1,6 @@
 """One run of Protocol 5 on any host, from records to a report."""
 
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -188,7 +187,6 @@ def _run(
     save: Callable[[Sequence[SharedModel]], None] | None = None,
     provider: str | None = None,
 ) -> dict[str, Any]:
-    started = time.perf_counter()
     records, algorithm = agree_on_algorithm(host, config, own, callbacks.manifest, config.grid)
     begun = callbacks.resume()
     callbacks.forecast(records, sum(map(len, own.held_out)), algorithm.step)
@@ -214,7 +212,8 @@ def _run(
             epsilons_without_noise=without,
             traffic=traffic,
             padding=padding,
-            seconds=time.perf_counter() - started,
+            seconds=callbacks.end(),
+            phases=callbacks.phases,
             opened=outputs.titles,
             resumed_from=callbacks.resumed,
             provider=provider,

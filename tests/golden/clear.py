@@ -29,7 +29,7 @@ from tests.golden.records import parts
 
 STORED = Path(__file__).with_name("clear.json")
 CLOSE, DIGITS = 1e-9, 12
-_OF_THE_MACHINE = ("header", "manifest", "parameters", "seconds", "whitening")
+_OF_THE_MACHINE = ("header", "manifest", "parameters", "phases", "seconds", "whitening")
 """What of a report depends on software and time, or is observed otherwise."""
 _NOISES = ("noise_multiplier", "noise_multiplier_init", "noise_multiplier_whiten")
 

@@ -13,28 +13,20 @@ from extensions.errors import ArgumentError, optional
 from extensions.runs.model.explaining import Effects, effects_of
 from extensions.runs.model.files import OpenedModel
 from extensions.runs.model.terms import Term
+from extensions.runs.summaries.page import bars, page_of
 
 BAND = 2.5
 """Standard deviations of noise that a band is wide on either side."""
 _COLORS = ("#1f5a92", "#c1440e", "#5b7f2b", "#7d5a96", "#8a6d1d", "#3b8686")
 _MOST_BARS = 25
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:46rem;padding:0 1rem}"
-    "img{width:100%;height:auto}table{border-collapse:collapse}td,th{padding:.15rem .8rem .15rem 0;"
-    "text-align:left}h2{margin-top:2.5rem}p.note{color:#555}"
-)
-_PAGE = """<!doctype html><html lang='en'><meta charset='utf-8'>
-<meta name='viewport' content='width=device-width, initial-scale=1'>
-<title>What the model has learnt</title><style>{style}</style>
-<h1>What the model has learnt</h1>
-<p>An additive model ({spent}). Each column adds to a record's {unit}, and the sum decides. The
-curves are around 0 and drawn to one scale; a record starts at {base}.</p>
+_BODY = """<p>An additive model ({spent}). Each column adds to a record's {unit}, and the sum
+decides. The curves are around 0 and drawn to one scale; a record starts at {base}.</p>
 <p class='note'>The band is {band} standard deviations of the noise that privacy added to this
 column's curve. Where columns overlap, the curve without noise lies within it in 80 to 96 % of the
 bins. It leaves out chance: few records say little. Grey bars: records in each bin, with noise. A
-column that moves records by 0 tells no more than noise would.</p>
-<table><tr><th>Column</th><th>Moves records by</th></tr>{rows}</table>
-{parts}</html>
+column that moves records by 0 tells no more than noise would. Columns move records by:</p>
+{rows}
+{parts}
 """
 
 
@@ -132,25 +124,22 @@ def _html(model: OpenedModel, effects: Effects) -> str:
     known = privacy.get("epsilon")
     spent = f"epsilon {known:.3g}, delta {privacy['delta']:.2g}" if known else "without privacy"
     names = [html.escape(term.column) for term in terms]
-    rows = [
-        f"<tr><td><a href='#{i}'>{name}</a></td><td>{term.importance.max():.3f}</td></tr>"
-        for i, (name, term) in enumerate(zip(names, terms, strict=True))
-    ]
+    moved = [(term.column, float(term.importance.max())) for term in terms]
     parts = [
         f"<h2 id='{i}'>{name}</h2><img alt='What {name} adds' src='data:image/png;base64,"
         f"{base64.b64encode(_png(figure_of(effects, term))).decode()}'>{_missing(term)}"
         for i, (name, term) in enumerate(zip(names, terms, strict=True))
     ]
     base = ", ".join(f"{value:.3g}" for value in effects.base)
-    return _PAGE.format(
-        style=_STYLE,
+    body = _BODY.format(
         spent=spent,
         unit=html.escape(effects.unit),
         base=f"{base}{_of_outputs(effects)}",
         band=BAND,
-        rows="".join(rows),
+        rows=bars(moved, "{:.3f}".format, links=True),
         parts="".join(parts),
     )
+    return page_of("What the model has learnt", body)
 
 
 def _of_outputs(effects: Effects) -> str:

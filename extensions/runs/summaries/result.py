@@ -33,6 +33,11 @@ def result_lines(report: Mapping[str, Any], written: Sequence[str] = ()) -> list
     traffic; settings that followed from a rule; what is left below caps; what was opened, and
     written. Each within `WIDTH`, but for a path or name that is longer.
     """
+    return [line for label, text in of_report(report, written) for line in wrapped(text, label)]
+
+
+def of_report(report: Mapping[str, Any], written: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Returns the same as labels and texts, each of which is one line however long."""
     said = [
         *_measures(report),
         ("privacy", _privacy(report)),
@@ -41,7 +46,7 @@ def result_lines(report: Mapping[str, Any], written: Sequence[str] = ()) -> list
         ("left", left_of(report.get("budgets", []))),
         ("opened", _opened(report, written)),
     ]
-    return [line for label, text in said if text for line in wrapped(text, label)]
+    return [(label, text) for label, text in said if text]
 
 
 def wrapped(text: str, label: str = "") -> list[str]:

@@ -26,6 +26,7 @@ BASES = {
     "open": "--shares=given/shares --out=opened",
     "export": "--model=given/model.npz --to=npz --out=exported.npz",
     "doctor": "--quick",
+    "report": "given/own.npz --html=page.html",
     "fl": "--aggregator=plain --rounds=1 --clients=10 --model=logistic",
 }
 """With these options a command would run."""
@@ -270,6 +271,10 @@ key needs --key=nowhere.pem
 key file --federation=given/own.toml --key=nowhere.pem
 wait value --wait=0
 timeout value --timeout=-1
+""",
+    "report": """
+run file !html
+html file --html=page.png
 """,
     "split": """
 label choice --data=csv:given/own.csv

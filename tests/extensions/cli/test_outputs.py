@@ -73,6 +73,7 @@ WRITTEN = {
     "plan": {"json"},
     "predict": {"out"},
     "prepare": {"out"},
+    "report": {"html"},
     "schema": {"out"},
     "split": {"out"},
     "train": {"json", "save"},
