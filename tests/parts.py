@@ -2,7 +2,7 @@
 
 The core and `fl` are one part, what needs CrypTen's parties another, and ABY3's servers the third.
 The fourth, `doors`, is what new users meet: what builds, installs and types what documents say. It
-takes a core only while no other part needs it.
+gives way to the others.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from tests.helpers.paths import ROOT
 
 PARTS = {"core": 2, "crypten": 1, "aby3": 1, "doors": 1}
 """The parts, each with its workers: CrypTen's parties and ABY3's servers are processes besides."""
-LAST = "doors"
-"""The part that is `nice`: it starts environments and whole programs, and holds nobody up."""
+LAST, NICENESS = "doors", "3"
+"""The part that gives way to the others, but not so far that what it starts waits for minutes."""
 NOTHING = 5
 """What pytest returns if there was no test."""
 _CLOSING = re.compile(r"^=+ (.*) in ([\d.]+)s.* =+$")
@@ -46,7 +46,7 @@ def closing_line(counts: Counter[str], seconds: float) -> str:
 def run_part(part: str, prefix: str = "", options: Sequence[str] = ()) -> tuple[int, str]:
     """Returns pytest's exit status and last line; shows what it prints, with a prefix."""
     workers = ["-n", str(PARTS[part]), "--dist", "loadgroup", "--no-loadscope-reorder"]
-    nice = ["nice"] if part == LAST else []
+    nice = ["nice", "-n", NICENESS] if part == LAST else []
     command = [*nice, sys.executable, "-m", "pytest", "--part", part, *workers, *options]
     closing = ""
     with subprocess.Popen(

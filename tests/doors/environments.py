@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.helpers.paths import ROOT
-from tests.helpers.patience import PATIENCE
 
 EXTRAS = {"crypten": "*.whl", "fl": "*.tar.gz"}
 """What is installed: the wheel with one extra, the sources with another."""
@@ -35,7 +34,6 @@ class Environment:
             env={**outside, "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"},
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
             check=False,
         )
         assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr[-4000:]}"
@@ -43,20 +41,15 @@ class Environment:
 
 
 @contextmanager
-def installed(built: Path, kind: str, extra: str = "") -> Iterator[Environment]:
+def installed(
+    built: Path, kind: str, extra: str = "", python: str = sys.executable
+) -> Iterator[Environment]:
     """Gives an environment with the built file of a kind; its gigabytes are gone at the end."""
-    with empty(sys.executable) as environment:
-        environment.type(f'pip install -q "$(echo {built}/{kind}){extra}"')
-        yield environment
-
-
-@contextmanager
-def empty(python: str) -> Iterator[Environment]:
-    """Gives an environment of an interpreter in which nothing is installed."""
     with tempfile.TemporaryDirectory(prefix="pea-door-") as folder:
         environment = Environment(Path(folder))
         (environment.folder / "empty").mkdir()
         subprocess.run([python, "-m", "venv", environment.folder / "venv"], check=True)
+        environment.type(f'pip install -q --no-compile "$(echo {built}/{kind}){extra}"')
         yield environment
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.environments import EXTRAS, Environment, build, empty, installed
+from tests.doors.environments import EXTRAS, Environment, build, installed
 from tests.test_install import PROJECT, SHIPPED
 from tests.test_readme import README, blocks, free_ports
 
@@ -141,7 +141,6 @@ OTHERS = [one for one in SUPPORTED if one != "{}.{}".format(*sys.version_info)]
 
 @pytest.mark.parametrize("version", OTHERS)
 def test_another_python_trains(built, version):
-    with empty(interpreter(version)) as env:
-        env.type(f'pip install -q "$(echo {built}/*.whl)"')
+    with installed(built, "*.whl", python=interpreter(version)) as env:
         printed = env.type("pea train --backend clear --epsilon 2 --delta 1e-5")
         assert re.search(r"accuracy +0\.[89]", printed)
