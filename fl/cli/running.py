@@ -51,8 +51,9 @@ def run(options: Experiment, config_file: Path | None) -> None:
         protects(protection.mechanism.name, federated.mechanism),
     )
     settings["config_file"] = None if config_file is None else str(config_file)
+    files = (result.save, result.json_out, result.csv, result.tensorboard, result.checkpoint)
     console.deliver(
-        shown,
+        {**shown, "written": [str(path) for path in files if path is not None] or None},
         lambda: save_model(federated.model, result.save),
         lambda: console.write(record(federated, shown, settings), result.json_out),
     )

@@ -52,7 +52,7 @@ def reported(folder: Path, *arguments: object) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     report: dict[str, Any] = json.loads(path.read_text())
-    for key in ("accuracy", "rounds", "bytes total", "seconds", "server learns"):
+    for key in ("accuracy", "rounds", "bytes total", "seconds", "server learns", "written"):
         assert f" {key} " in done.stdout
     report["stdout"], report["stderr"] = done.stdout, done.stderr
     return report
