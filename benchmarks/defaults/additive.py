@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES
-from benchmarks.benchmark import ACCURACY, Benchmark, Chart, Result
+from benchmarks.benchmark import ACCURACY, Benchmark, Result
 from benchmarks.defaults import constant
 from benchmarks.defaults.constant import Unseen
 from benchmarks.defaults.subjects import adult
@@ -57,13 +57,12 @@ Split = tuple[dict[str, Any], Any, dict[str, Any], Any]
             "parties trust nobody, delta = 1 / (10 n), each step is opened. `auto` is what "
             "`pea train` takes by itself. DP-EBM is that of interpret-core, which trusts one "
             "curator and so adds 0.82 times the noise; it gets the same ranges. Boosting and EBM "
-            "have no privacy.",
+            "have no privacy. The additive model is ahead of DP-EBM on all seven tables. **A "
+            "linear model is ahead of it on breast and wine, which have few records, and a "
+            "whitened one on credit and stops as well.** All seven had been looked at before.",
             columns="table | records | looked at | auto | additive | linear | whitened | DP-EBM | "
             "EBM | boosting",
             where="epsilon = 1",
-            chart=Chart(
-                of="additive", labels=("table",), values=("additive", "linear", "DP-EBM"), ours=""
-            ),
         )
     ],
 )
