@@ -28,7 +28,14 @@ from extensions.public import Public
 from extensions.runs.budget.run_ledgers import ledgers_of, spent_in
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.additive import COARSE, bins_told
-from extensions.runs.config.schedule import DERIVED, Asked, Schedule, config_of, found_of
+from extensions.runs.config.schedule import (
+    DERIVED,
+    Asked,
+    Schedule,
+    config_of,
+    found_of,
+    inputs_for,
+)
 from extensions.runs.config.train import Failure
 from extensions.runs.hosts import Backend, Progress, find_for, remote_owners, warm_up
 from extensions.runs.local_data import check_classes
@@ -83,6 +90,7 @@ def train(
     check_options(options)
     if options.players is not None:
         _check_nothing_of(records, extraction, budget)
+    extraction = inputs_for(run.model, extraction)
     config = config_of(run, schedule, extraction, data=records.title, seed_data=records.seed)
     engine = find_for(config, options)
     with remote_owners(engine, options) as far:
@@ -216,13 +224,15 @@ def party(
     if seat.features is None and extraction.weights is not None:
         raise ArgumentError("weights", str(extraction.weights), "{features}", code="needs")
     extraction = replace(extraction, features=seat.features or TrainConfig.features)
+    extraction = inputs_for(run.model, extraction)
     known = {"parties": seat.world_size, "data": seat.data, "seed_data": table.seed}
     config = config_of(run, schedule, extraction, **known)
     engine = find_for(config, options)
     engine.check_party(config, seat.meeting, options)
     by_columns = config.split == "columns"
     own = own_records(seat.records, table, seat.classes, by_columns=by_columns)
-    features = seat.features or own.recipe.get("features", TrainConfig.features)
+    features = seat.features and extraction.features
+    features = features or own.recipe.get("features", TrainConfig.features)
     known = {**_settings_of(own, config), "features": features}
     config = found_of(config, schedule, **known)
     assumed = config.resolved(records=config.records_of([own.drawn] * config.parties))

@@ -258,7 +258,8 @@ class PrivateClassifier(ClassifierMixin, _Private):
         mode: "open" opens the noisy model after each step; "hidden" opens it at the end only, which
             costs more and gives the same epsilon.
         backend: "clear" (plaintext, in this process), "crypten" or "tfe" (processes).
-        model: "auto", "logistic", "additive", "mlp:64" or what else `pea train` takes.
+        model: "auto", "logistic", "additive", "mlp:64", "lora:8" (low-rank adapters of the encoder
+            that `features` names, "hf:FOLDER") or what else `pea train` takes.
         schema: what the columns hold, which must be public: a `Schema`, the path of its file, or
             for each column a range (low, high) or a list of categories. None is for numbers
             of similar scale: each row is cut to norm 1. "from-data" warns, and reads ranges and

@@ -13,7 +13,7 @@ from extensions.estimator.encoders import Encoder, extraction_of
 from extensions.runs.budget.forecast import foreseen
 from extensions.runs.config import TrainConfig
 from extensions.runs.config.run_time import forecast_run
-from extensions.runs.config.schedule import Asked, Schedule, config_of, found_of
+from extensions.runs.config.schedule import Asked, Schedule, config_of, found_of, inputs_for
 from extensions.runs.hosts import Backend, default_speed, find_for, warm_up
 from extensions.runs.local_data import check_classes
 from extensions.runs.model import OpenedModel, opened_of
@@ -106,7 +106,7 @@ def _begun(
     """Returns engine, settings and extraction, with what follows from the records."""
     if run.delta is None and run.epsilon is not None:
         run = replace(run, delta=1 / (10 * sum(part.drawn for part in parts)))
-    extraction = extraction_of(features)
+    extraction = inputs_for(run.model, extraction_of(features))
     config = config_of(run, schedule, extraction, data=_TITLE)
     linear = config.model == TrainConfig.model
     named, _ = extraction.chosen(parts[0].train_x, linear=linear, hidden=config.hidden)

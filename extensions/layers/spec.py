@@ -12,6 +12,7 @@ from extensions.layers.chain import Network
 from extensions.layers.losses import Loss
 from extensions.layers.models.architectures import ARCHITECTURES
 from extensions.layers.models.custom import PREFIX, checked, stages_of, takes_images
+from extensions.layers.models.lora import lora_sizes
 from extensions.layers.models.start_file import is_file, read
 from extensions.ring.fixed_point import Reals
 
@@ -30,8 +31,8 @@ class ModelSpec:
     """Layer widths from input to output; ReLU between linear layers, a loss behind.
 
     `kind` names an architecture between input and output, or is a list of layers of one's own
-    (`extensions.layers.models.custom`), or "additive", whose input are the columns' cells; it is
-    empty for linear layers.
+    (`extensions.layers.models.custom`), or "additive", whose input are the columns' cells, or
+    adapters of an encoder (`extensions.layers.models.lora`); it is empty for linear layers.
     """
 
     widths: tuple[int, ...]
@@ -49,9 +50,11 @@ class ModelSpec:
     def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":
         """Returns the model that a text names.
 
-        It is ``logistic``, ``additive``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or
-        ``layers:LIST``.
+        It is ``logistic``, ``additive``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn``,
+        ``layers:LIST``, or adapters with their sizes, whose weights have columns of their own.
         """
+        if (lora := lora_sizes(text)) is not None:
+            return cls(widths=(lora.width(classes), classes), loss=loss, kind=text)
         if text == "logistic":
             return cls(widths=(features, classes), loss=loss)
         match = re.fullmatch(r"mlp:([1-9]\d{0,3}(?:,[1-9]\d{0,3})*)", text)
@@ -65,7 +68,7 @@ class ModelSpec:
                 "model",
                 text,
                 "'logistic', 'additive' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn', or "
-                "'module:function' of your own",
+                "'lora:RANK' with {features=hf:FOLDER}, or 'module:function' of your own",
                 code="choice",
             )
         return cls(widths=(features, classes), loss=loss, kind=text)
@@ -97,7 +100,7 @@ class ModelSpec:
     @property
     def is_built(self) -> bool:
         """Whether it is an architecture, or a list of layers."""
-        return self.kind not in ("", ADDITIVE)
+        return self.kind not in ("", ADDITIVE) and lora_sizes(self.kind) is None
 
     @property
     def parameters(self) -> int:
@@ -121,6 +124,9 @@ class ModelSpec:
             return list(read(start, tuple(network.parameter_shapes)))
         random = self.is_deep or start == "random"
         generator = np.random.default_rng(INITIAL_SEED)
+        if (lora := lora_sizes(self.kind)) is not None:
+            outputs = self.widths[-1]
+            return [(lora.start(outputs, generator), np.zeros(outputs))]
         gain = 6.0 if all(one.name == "relu" for one in network.activations) else 3.0
         layers = []
         for outputs, inputs in network.parameter_shapes:

@@ -58,6 +58,9 @@ def encoded(part: Split, config: TrainConfig) -> tuple[OwnRecords, OwnRecords]:
     if config.grid is not None:
         placed = in_cells(part.train_x, part.train_y, config)
         return _by_unit(placed, part, config), in_cells(part.test_x, part.test_y, config)
+    if config.encoder is not None:
+        read = as_read(part.train_x, part.train_y, config)
+        return _by_unit(read, part, config), as_read(part.test_x, part.test_y, config)
     records = checked_records(part.train_x, part.train_y, config)
     if config.one_output:
         records = replace(records, labels=records.labels[:, 1:])
@@ -97,6 +100,18 @@ def in_cells(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     check_number(len(x), config.parties)
     return OwnRecords(
         features=config.grid.place(x),
+        labels=encode_targets(y, len(x), frac_bits=config.frac_bits, classes=config.classes),
+        frac_bits=config.frac_bits,
+    )
+
+
+def as_read(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records as an encoder reads them; there may be none held out."""
+    assert config.encoder is not None
+    if len(x):
+        config.encoder.check(x)
+    return OwnRecords(
+        features=x.astype(np.int64),
         labels=encode_targets(y, len(x), frac_bits=config.frac_bits, classes=config.classes),
         frac_bits=config.frac_bits,
     )

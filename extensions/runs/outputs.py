@@ -35,7 +35,7 @@ from extensions.protocols.noisy_sums.noisy_sum import noisy_words
 from extensions.protocols.noisy_sums.whitening import TITLE as WHITENING
 from extensions.protocols.records import Records, blocks_for
 from extensions.ring.clear import ClearRing
-from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import Ring, Share
 from extensions.runs.config import TrainConfig
 
@@ -212,6 +212,9 @@ class Outputs:
         if self._config.model == ADDITIVE:
             ((weight, bias),) = model
             logits = weight.T[x].sum(axis=1) + bias
+        elif (encoder := self._config.encoder) is not None:
+            bits, ((weight, bias),) = ring.frac_bits, model
+            logits = encode(encoder.outputs(decode(weight, bits), decode(bias, bits), x), bits)
         else:
             logits = forward(ring, self._network, model, x).logits
         if self._config.judged == "all":

@@ -147,7 +147,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
     manifest = manifest_by(host, config, [part.public for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    agree_on_algorithm(host, config, own, manifest, config.grid)
+    agree_on_algorithm(host, config, own, manifest, config.grid, config.encoder)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
@@ -187,7 +187,9 @@ def _run(
     save: Callable[[Sequence[SharedModel]], None] | None = None,
     provider: str | None = None,
 ) -> dict[str, Any]:
-    records, algorithm = agree_on_algorithm(host, config, own, callbacks.manifest, config.grid)
+    records, algorithm = agree_on_algorithm(
+        host, config, own, callbacks.manifest, config.grid, config.encoder
+    )
     begun = callbacks.resume()
     callbacks.forecast(records, sum(map(len, own.held_out)), algorithm.step)
     own, records, maps = whitened(host, config, own, records, callbacks)

@@ -121,10 +121,12 @@ def explain(
 
 def export(
     model: Model,
-    to: Annotated[str, Option(help="Format: torch, onnx, keras, points, safetensors or npz.")],
+    to: Annotated[
+        str, Option(help="Format: torch, onnx, keras, points, peft, safetensors or npz.")
+    ],
     out: Annotated[
         Path,
-        Option(help="File: .pt2, .onnx, .keras, .csv, .safetensors or .npz."),
+        Option(help="File: .pt2, .onnx, .keras, .csv, .safetensors or .npz; for peft a folder."),
         Writes(),
     ],
 ) -> None:

@@ -59,9 +59,24 @@ def half(extractor: Extractor) -> Extractor:
     return replace(extractor, function=extract)
 
 
+def exact(extractor: Extractor) -> Extractor:
+    """Returns an extractor of what an encoder reads, for models that adapt it (``lora:RANK``)."""
+    if extractor.inputs is None:
+        name = f"{extractor.name},{INPUTS}"
+        raise ArgumentError("features", name, "hf:NAME_OR_FOLDER, with inputs behind it")
+    return replace(extractor, function=extractor.inputs, exact=True)
+
+
+def with_inputs(name: str) -> str:
+    """Returns the name of the extractor of what an encoder of that name reads."""
+    return name if name.endswith(f",{INPUTS}") else f"{name},{INPUTS}"
+
+
+INPUTS = "inputs"
 OPTIONS: Mapping[str, Callable[[Extractor], Extractor]] = {
     "bicubic": bicubic,
     "half": half,
+    INPUTS: exact,
     "mirror": mirrored,
     "sqrt": rooted,
 }

@@ -41,14 +41,15 @@ def extract(
     train_x = rows(split.train_x, 0)
     test_x = rows(split.test_x, len(train_x)) if len(split.test_x) else train_x[:0]
     kept = split.kind == "table" and extractor.name == "raw"
-    scaling = "cut to norm" if kept else "centred, of norm"
+    scaling = "rows cut to norm" if kept else "rows centred, of norm"
+    scaling = "none" if extractor.exact else f"{scaling} {bound:g}"
     return replace(
         split,
         recipe={
             **split.recipe,
             **extractor.statement,
             "kind": split.kind,
-            "scaling": f"rows {scaling} {bound:g}",
+            "scaling": scaling,
         },
         train_x=train_x,
         test_x=test_x,
@@ -61,6 +62,8 @@ def rows_of(
     """Returns the rows of features of one or more records, as `extract` does."""
     if extractor.name == "raw":
         return raw_rows(x, bound)
+    if extractor.exact:
+        return _taken(x, extractor, progress).astype(np.float64)
     return standard_rows(_cached(x, extractor, cache, progress), bound)
 
 

@@ -29,6 +29,8 @@ class Extractor:
         size: height and width to which it resizes images; None if it takes them as they are.
         checks_rows: whether to make sure, on a few records, that rows do not depend on each other.
         sources: digests of what a function of one's own is made of.
+        inputs: of an encoder: from a batch of records to whole numbers, a row each, that it reads.
+        exact: whether rows are these inputs, which nothing may scale.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Extractor:
     batch: int = 64
     checks_rows: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
+    inputs: Callable[[Raw], npt.NDArray[Any]] | None = None
+    exact: bool = False
 
     @property
     def statement(self) -> dict[str, str]:

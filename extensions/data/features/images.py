@@ -20,6 +20,8 @@ def resized(x: Raw, height: int, width: int, *, cubic: bool = False) -> npt.NDAr
     pillow = optional("PIL.Image", "pillow", "features")
     filter_ = pillow.Resampling.BICUBIC if cubic else pillow.Resampling.BILINEAR
     bytes_ = x if x.dtype == np.uint8 else np.rint(x).astype(np.uint8)
+    if bytes_.shape[1:3] == (height, width):
+        return bytes_ if bytes_.ndim == 4 else np.repeat(bytes_[..., None], 3, axis=3)
     out = [
         pillow.fromarray(image).convert("RGB").resize((width, height), filter_) for image in bytes_
     ]

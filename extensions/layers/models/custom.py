@@ -108,7 +108,7 @@ class Layers:
 
 def is_custom(text: str) -> bool:
     """Whether a model is ``module:function``, which `named` imports and calls."""
-    return bool(text.partition(":")[2]) and not text.startswith((PREFIX, "mlp:"))
+    return bool(text.partition(":")[2]) and not text.startswith((PREFIX, "mlp:", "lora:"))
 
 
 def named(text: str) -> str:

@@ -47,13 +47,13 @@ def check_size(rows: int, columns: int) -> None:
     Whole(0, MAX_ROWS, allowed).check("records", rows)
 
 
-def unit_rows(rows: Integers, bound: float) -> Integers:
+def unit_rows(rows: Integers | Reals, bound: float) -> Integers:
     """Returns rows over a bound of their norm, with `FRAC_BITS` fractional bits, toward zero.
 
     A row that rounding has made longer than the bound is shortened to it. Rows of zeros stay so.
 
     Args:
-        rows: integers of any scale, (rows, columns).
+        rows: numbers of any scale, all finite, (rows, columns).
         bound: of the norm of a row, in the same scale.
 
     Guarantees:

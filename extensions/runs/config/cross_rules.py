@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from extensions.errors import ArgumentError
 from extensions.layers.losses import SQUARED
+from extensions.layers.models.lora import lora_sizes
 from extensions.layers.models.start_file import CHOSEN_BY_COUNTS, is_chosen_by_counts, is_file
 from extensions.layers.softmax import SOFTMAX_CLASSES
 from extensions.layers.spec import ADDITIVE, STARTS
@@ -104,6 +105,16 @@ def _start(config: RunConfig) -> Rule:
     return _Kept(config.init in INITS or is_file(config.init), words, code="choice")
 
 
+def _inputs(config: RunConfig) -> Rule:
+    words = "hf:NAME_OR_FOLDER, an encoder that is on this machine,"
+    return _Kept(config.features.startswith("hf:") and config.features.endswith(",inputs"), words)
+
+
+def _public_start(config: RunConfig) -> Rule:
+    words = "an .npz file of weights, or left out,"
+    return _Kept(config.init is None or is_file(config.init), words)
+
+
 def _for_each_class(config: RunConfig) -> Rule:
     right = len(config.class_weights or ()) == config.classes
     return _Kept(right, f"one for each of {config.classes} classes", code="shape")
@@ -175,6 +186,7 @@ COUNTED_START = When(lambda c: is_chosen_by_counts(c.init))
 NOISY = When(lambda c: c.evaluate == "noisy", "with {evaluate=noisy}")
 STATISTICS = When(lambda c: c.method == "statistics", "with {method=statistics}")
 TERMS = When(lambda c: c.model == ADDITIVE, "with {model=additive}")
+ADAPTERS = When(lambda c: lora_sizes(c.model) is not None, "with {model=lora:RANK}")
 EACH_STEP = When(lambda c: c.method == "pea" and c.open == "each-step", "with {open=each-step}")
 USUAL = When(
     lambda c: not (follows_noise(c) and c.hidden), "except in hidden training of a linear model"
@@ -212,6 +224,8 @@ _OF_LINEAR = (
     *("max_feature_norm", "max_grad_norm"),
 )
 """What an additive model has no use for."""
+_OF_ADAPTERS = ("whiten", "one_output", "bias_scale", "max_feature_norm")
+"""What adapters of an encoder have no use for."""
 _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 RULES: tuple[Cross, ...] = (
@@ -266,6 +280,13 @@ RULES: tuple[Cross, ...] = (
     *(Cross(TERMS, name, "out") for name in _OF_LINEAR),
     Cross(TERMS & NUMBER & OF_SCHEMA, "loss", one_of(("squared",))),
     Cross(TERMS & NOT_NUMBER & OF_SCHEMA, "loss", _of_scores),
+    Cross(ADAPTERS, "features", _inputs),
+    Cross(
+        *(ADAPTERS, "open", one_of(("each-step",))),
+        "Owners compute the gradients of an encoder in the clear.",
+    ),
+    Cross(ADAPTERS, "init", _public_start, "Adapters of zeros would stay zero."),
+    *(Cross(ADAPTERS, name, "out") for name in _OF_ADAPTERS),
     Cross(EACH_STEP & LOCAL, "init", "out", "It starts from a public model."),
     Cross(COLUMNS, "parties", Whole(2)),
     Cross(COLUMNS, "method", one_of(("pea",)), "An owner cannot compute on its columns alone."),

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 from extensions.data.schema import Schema
 from extensions.errors import ArgumentError
 from extensions.layers.losses import SQUARED, Loss
+from extensions.layers.models.lora import lora_sizes
 from extensions.layers.models.start_file import CHOSEN_BY_COUNTS, is_file
 from extensions.layers.spec import ADDITIVE
 from extensions.privacy.calibration import calibrate_noise
@@ -77,6 +78,8 @@ LINEAR = Defaults(10, 1.0, None, max_grad_norm=0.25, momentum=0.5, average=0.4, 
 TEXT = LINEAR._replace(steps=20)
 TABLE = LINEAR._replace(steps=40, sample_rate=0.1, max_grad_norm=0.5, bias_scale=0.25)
 """Rows of a table are short, so that a sample costs little; it needs more steps."""
+ADAPTERS = Defaults(60, 0.3, 20.0, max_grad_norm=0.25, momentum=0.5, average=0.3)
+"""Of adapters of an encoder."""
 
 
 def defaults_of(config: RunConfig, records: int) -> Defaults:
@@ -96,6 +99,8 @@ def defaults_of(config: RunConfig, records: int) -> Defaults:
 def _of_rows(config: RunConfig, records: int) -> Defaults:
     if config.method == "statistics":
         return ONCE
+    if lora_sizes(config.model) is not None:
+        return ADAPTERS._replace(loss="softmax" if config.classes > 1 else None)
     if config.model != "logistic" or config.optimizer != "sgd":
         return HIDDEN
     if config.loss in SQUARED:

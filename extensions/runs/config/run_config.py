@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from extensions.data.features.networks.adapters import Adapted, adapted
 from extensions.data.schema import Schema
+from extensions.layers.models.lora import lora_sizes
 from extensions.layers.spec import ADDITIVE, ModelSpec
 from extensions.options import Option
 from extensions.protocols.noisy_sums.additive.grid import CellGrid
@@ -78,6 +80,12 @@ class RunConfig(Training):
         if self.model != ADDITIVE or (schema := Schema.of_facts(self.facts)) is None:
             return None
         return CellGrid(schema, self.cells)
+
+    @property
+    def encoder(self) -> Adapted | None:
+        """The encoder whose adapters are learnt, read from its folder; None of other models."""
+        sizes = lora_sizes(self.model)
+        return None if sizes is None else adapted(self.features, sizes.rank)
 
     def spec(self, features: int = 1, *, whole: bool = False) -> ModelSpec:
         """Returns the model as in `extensions.protocols.settings.Model.spec`."""

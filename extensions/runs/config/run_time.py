@@ -191,6 +191,8 @@ def _beside_steps(config: TrainConfig, features: int, parameters: int) -> tuple[
 
 def _in_clear(config: TrainConfig, features: int, rows: int) -> float:
     """Seconds of a step of so many rows on plaintext."""
+    if (encoder := config.encoder) is not None:
+        return rows * encoder.pace
     products = 2 * rows * config.spec(features).parameters
     return products * _PRODUCT + rows * config.outputs * _ELEMENT + 2e-3
 

@@ -1,12 +1,15 @@
 """The settings of a run as somebody gives them: those that need not be given follow from others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from extensions.data.features.combined import with_inputs
+from extensions.data.features.networks.adapters import adapted
 from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
 from extensions.layers.losses import Loss
 from extensions.layers.models.custom import named
+from extensions.layers.models.lora import LoraSizes, rank_of
 from extensions.options import Option
 from extensions.runs.config.cross_rules import NOTHING_PRIVATE, check_rules
 from extensions.runs.config.defaults import MODEL, Defaults
@@ -34,7 +37,8 @@ class Asked(RunConfig):
 
     Attributes:
         model: kind of model: logistic, additive (a curve for each column of a table, if each step
-            is opened), mlp:H with H hidden units (or mlp:H1,H2), for images lenet or cnn, or
+            is opened), mlp:H with H hidden units (or mlp:H1,H2), for images lenet or cnn, lora:RANK
+            (adapters of the encoder that features name, hf:FOLDER, if each step is opened), or
             module:function of your own, which lists the layers; auto: additive where that is
             possible and noise leaves two bins a column, else logistic.
     """
@@ -137,6 +141,8 @@ def config_of(
     features = extraction.features or run.features
     if run.model == AUTO:
         settings = {**settings, "model": RunConfig.model}
+    if (rank := rank_of(run.model)) is not None:
+        settings = {"model": _adapters_of(features, rank), **settings}
     known = {"features": features, "max_feature_norm": extraction.max_feature_norm, **settings}
     chosen = schedule.settings()
     if run.model == AUTO and run.open == "each-step":
@@ -145,6 +151,25 @@ def config_of(
     if run.method == "statistics":
         _check_once(schedule)
     return config
+
+
+def inputs_for(model: str, extraction: FeatureExtraction) -> FeatureExtraction:
+    """Returns how records are read for a model: for adapters as their encoder reads them."""
+    if rank_of(model) is None:
+        return extraction
+    features = extraction.features or ""
+    if not features.startswith("hf:"):
+        rule = "hf:NAME_OR_FOLDER, an encoder that is on this machine, with {model=lora:RANK}"
+        raise ArgumentError("features", extraction.features, rule)
+    return replace(extraction, features=with_inputs(features))
+
+
+def _adapters_of(features: str, rank: int) -> str:
+    """The name of the model that has adapters of the encoder of these features."""
+    encoder = adapted(features, rank)
+    numbers = [m * n for m, n in encoder.shapes]
+    count = len(encoder.layers)
+    return LoraSizes(rank, encoder.hidden, sum(numbers[:count]), sum(numbers[count:])).text
 
 
 def found_of(config: TrainConfig, schedule: Schedule, **settings: Any) -> TrainConfig:

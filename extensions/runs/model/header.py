@@ -7,11 +7,13 @@ from typing import Any
 
 import extensions
 from extensions.data.datasets import Recipe, columns_in, common_facts
+from extensions.data.features.networks.adapters import Adapted, adapted
 from extensions.data.schema import Schema
 from extensions.errors import ArgumentError
 from extensions.layers.activations import relu
 from extensions.layers.models.architectures import ARCHITECTURES
 from extensions.layers.models.custom import PREFIX, checked
+from extensions.layers.models.lora import lora_sizes
 from extensions.layers.models.start_file import OWES, is_chosen_by_counts, model_is_chosen_by_counts
 from extensions.layers.spec import ADDITIVE, ModelSpec
 from extensions.protocols.noisy_sums.additive.grid import CellGrid
@@ -106,6 +108,12 @@ class Header:
         return self.config.grid if self.spec.kind == ADDITIVE else None
 
     @property
+    def encoder(self) -> Adapted | None:
+        """The encoder whose adapters it has, read from its folder; None of other models."""
+        sizes = lora_sizes(self.spec.kind)
+        return None if sizes is None else adapted(self.features, sizes.rank)
+
+    @property
     def inputs(self) -> int:
         """Number of features of a record that it takes: of a party's columns, if they are apart."""
         if self.widths:
@@ -198,10 +206,12 @@ class Header:
             kind = network.get("architecture", "")
             if kind.startswith(PREFIX):
                 checked(kind)
-            elif kind and kind not in (ADDITIVE, *ARCHITECTURES):
+            elif kind and kind not in (ADDITIVE, *ARCHITECTURES) and lora_sizes(kind) is None:
                 raise ValueError(f"architecture {kind!r}")
             widths = tuple(map(int, network["widths"]))
             spec = ModelSpec(widths=widths, loss=network["loss"], kind=kind)
+            if (lora := lora_sizes(kind)) is not None and lora.width(widths[-1]) != widths[0]:
+                raise ValueError(f"architecture {kind!r} of widths {widths}")
             between = [{"name": "relu", "max_value": relu().bound}] * (len(spec.widths) - 2)
             if network["activations"] != between:
                 raise ValueError(f"activations {network['activations']}")

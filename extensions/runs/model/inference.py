@@ -40,6 +40,9 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
         return np.concatenate(
             [weight.T[places[rows]].sum(axis=1) + bias for rows in row_blocks(places.shape)]
         )
+    if (encoder := header.encoder) is not None:
+        encoder.check(features)
+        return encoder.outputs(*model.parameters[0], features)
     if model.whitening is not None:
         features = model.whitening.rows(features, header.max_feature_norm)
     if header.spec.is_built:
@@ -71,7 +74,7 @@ def _by_stages(model: OpenedModel, features: Reals) -> Reals:
 
 def check_width(header: Header, features: Reals) -> None:
     """Checks that records have as many features as a model takes."""
-    if features.shape[1] != header.inputs:
+    if header.encoder is None and features.shape[1] != header.inputs:
         raise ArgumentError(
             "records",
             f"{features.shape[1]} features a record",

@@ -5,8 +5,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 from extensions.data.features import names_file, names_function
+from extensions.data.features.combined import with_inputs
 from extensions.data.origin import FeatureExtraction
 from extensions.errors import ArgumentError
+from extensions.layers.models.lora import lora_sizes
 from extensions.options import Options
 from extensions.printing import ERR, say
 from extensions.runs.model.header import FEATURE, Header
@@ -47,9 +49,12 @@ def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
             "Give {features=module:function}, or {features=tflite:PATH}, if you trust what it is.",
             code="missing",
         )
+    features = theirs if given.features is None else given.features
+    if lora_sizes(header.spec.kind) is not None:
+        features = with_inputs(features)
     extraction = replace(
         given.extraction,
-        features=theirs if given.features is None else given.features,
+        features=features,
         max_feature_norm=header.max_feature_norm,
     )
     _check_identity(header, extraction)

@@ -9,19 +9,13 @@ from extensions.data.features import find
 from extensions.data.features.networks import encoder
 from extensions.data.features.registry import names_file
 from extensions.errors import ArgumentError
+from tests.helpers.encoders import save_bert
 from tests.helpers.refused import refused
 from tests.helpers.torchvision_here import torchvision_here
 
 torch = pytest.importorskip("torch")
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
 TEXTS = np.array(["the film was good", "bad", "a long and boring film , and bad"], dtype=object)
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    *["the", "film", "was", "good", "bad", "a", "long", "and", "boring", ","],
-]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,15 +28,7 @@ def torchvision():
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     """A small encoder of texts with weights of its own, as transformers writes it."""
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("bert")
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = transformers.BertConfig(vocab_size=len(WORDS), intermediate_size=32, **sizes)
-    transformers.BertModel(config).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
+    return save_bert(tmp_path_factory.mktemp("bert"))
 
 
 def test_texts_are_the_means_of_their_tokens(bert):

@@ -19,6 +19,11 @@ NUMBER: dict[str, Any] = {"classes": 1, "loss": "squared"}
 STATISTICS: dict[str, Any] = {"method": "statistics", "loss": "least-squares"}
 EACH_STEP: dict[str, Any] = {"open": "each-step"}
 TERMS: dict[str, Any] = {"model": "additive", "open": "each-step"}
+LORA: dict[str, Any] = {
+    **EACH_STEP,
+    "model": "lora:2:16:64:64",
+    "features": "hf:f,inputs",
+}
 IMAGES: dict[str, Any] = {"model": "lenet"}
 COLUMNS: dict[str, Any] = {"split": "columns"}
 FILE = "a" * 64
@@ -96,6 +101,13 @@ BREAKS: list[tuple[Any, ...]] = [
     ("max_grad_norm", {**TERMS, "max_grad_norm": 0.5}),
     ("loss", {**TERMS, **NUMBER, "loss": "least-squares", "facts": {"schema target": 1}}, "choice"),
     ("loss", {**TERMS, "loss": "hard-sigmoid", "facts": {"schema target": 1}}, "choice"),
+    ("features", {**LORA, "features": "hf:f"}, "value"),
+    ("open", {**LORA, "open": "never"}, "choice"),
+    ("init", {**LORA, "init": "zero"}, "value"),
+    ("whiten", {**LORA, **WHITE}),
+    ("one_output", {**LORA, **TWO}),
+    ("bias_scale", {**LORA, "bias_scale": 0.5}),
+    ("max_feature_norm", {**LORA, "max_feature_norm": 0.5}),
     ("init", {**EACH_STEP, **LOCAL}),
     ("parties", {**COLUMNS, "parties": 1, "backend": "clear"}, "range"),
     ("method", {**COLUMNS, **STATISTICS}, "choice"),

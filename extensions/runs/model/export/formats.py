@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extensions.errors import ArgumentError, MissingExtraError
+from extensions.layers.models.lora import lora_sizes
 from extensions.rules import one_of
 from extensions.runs.model.files import SAFETENSORS, OpenedModel, write_opened
 
@@ -50,6 +51,12 @@ def _points() -> Write:
     return points.write
 
 
+def _peft() -> Write:
+    from extensions.runs.model.export import peft_adapter
+
+    return peft_adapter.write
+
+
 FORMATS: Mapping[str, Format] = {
     "torch": Format(
         suffix=".pt2",
@@ -73,6 +80,7 @@ FORMATS: Mapping[str, Format] = {
         header="header.json in the archive (`zipfile`)",
     ),
     "points": Format(suffix=".csv", writer=_points, header="none"),
+    "peft": Format(suffix="", writer=_peft, header="metadata header of adapter_model.safetensors"),
     "safetensors": Format(
         suffix=SAFETENSORS, writer=lambda: write_opened, header="metadata header"
     ),
@@ -82,10 +90,12 @@ FORMATS: Mapping[str, Format] = {
 
 def _formats_of(model: OpenedModel) -> list[str]:
     """Returns the formats that have what a model of this kind computes."""
+    if lora_sizes(model.header.spec.kind) is not None:
+        return ["peft", "npz", "safetensors"]
     if model.header.spec.is_built:
         return ["npz", "safetensors"]
     additive = model.header.grid is not None
-    return [name for name in FORMATS if name != ("keras" if additive else "points")]
+    return [name for name in FORMATS if name not in ("peft", "keras" if additive else "points")]
 
 
 def export(model: OpenedModel, to: str, path: Path) -> Path:
@@ -97,7 +107,8 @@ def export(model: OpenedModel, to: str, path: Path) -> Path:
         advice = "Its weights are arrays by their names."
         raise ArgumentError("to", to, f"{' or '.join(offered)} for {kind or 'it'}", advice)
     if path.suffix != chosen.suffix:
-        allowed = f"the path of a file that ends in {chosen.suffix}"
+        ending = f"file that ends in {chosen.suffix}" if chosen.suffix else "folder without a dot"
+        allowed = f"the path of a {ending}"
         raise ArgumentError("out", str(path), allowed, code="file")
     try:
         write = chosen.writer()
