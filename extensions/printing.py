@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TextIO, cast
 
 CUT_SHORT = 74
@@ -69,15 +70,15 @@ class Stream(io.TextIOBase):
 
 
 def _current(name: str) -> TextIO | None:
-    stream = getattr(sys, name)
+    stream = getattr(sys, name, None)  # at the very end there is neither
     # While rich shows a bar, what stands there prints through it: from here that would be a circle.
     found: TextIO | None = getattr(stream, "rich_proxied_file", stream)
     return found
 
 
-OUT = cast(TextIO, Stream(lambda: _current("stdout")))
+OUT = cast(TextIO, Stream(partial(_current, "stdout")))
 """Standard output, whichever it is when something is written."""
-ERR = cast(TextIO, Stream(lambda: _current("stderr")))
+ERR = cast(TextIO, Stream(partial(_current, "stderr")))
 """Standard error, likewise."""
 
 
