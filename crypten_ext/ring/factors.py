@@ -250,6 +250,6 @@ def share_rows(rows: Sequence[int], own: Sequence[Integers]) -> list[torch.Tenso
     for array in own:
         shape = torch.Size((sum(rows), *array.shape[1:]))
         share = ArithmeticSharedTensor.PRZS(shape).share
-        share[block] += torch.from_numpy(np.asarray(array))
+        share[block] += torch.tensor(np.asarray(array))  # which may be read-only
         shares.append(share)
     return shares

@@ -98,13 +98,15 @@ def check_there(argument: str, path: Path) -> None:
 
 
 def opened_of(report: dict[str, Any]) -> OpenedModel | None:
-    """Takes the opened model out of a run's report; None if it has none."""
+    """Takes the opened model out of a run's report; None if it has none that one file can hold."""
     parameters, header, parts, terms = (
         report.pop(name, None) for name in ("parameters", "header", "whitening", "terms")
     )
     if parameters is None:
         return None
     known = Header.of_json(header)
+    if known.widths and known.whitening:  # each owner maps its own columns
+        return None
     whitening = whitening_of(known, parts)
     return OpenedModel(header=known, parameters=parameters, whitening=whitening, terms=terms or {})
 

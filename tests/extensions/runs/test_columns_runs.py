@@ -14,7 +14,7 @@ from extensions.ring.fixed_point import decode, encode
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
-from extensions.runs.model import Header, OpenedModel, header_of, logits_of
+from extensions.runs.model import Header, OpenedModel, header_of, logits_of, opened_of
 from extensions.runs.model.joint_use import PartyInput, Request, perform
 from extensions.runs.model.shares import SharedModel
 from extensions.runs.options import RunOptions
@@ -95,6 +95,8 @@ def test_whitened_blocks_go_on_with_their_own_maps(tmp_path):
     assert resumed["resumed_from"] == [3]
     assert at_once["accuracy"] > made(blocks(3), split="columns")["accuracy"]
     assert made(blocks(3), **settings)["whiten_ridge"] is None
+    assert opened_of({**at_once}) is None
+    assert opened_of(made(blocks(3), split="columns")) is not None
 
 
 @pytest.mark.parametrize(
