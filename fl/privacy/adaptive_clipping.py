@@ -34,10 +34,11 @@ class AdaptiveClipping:
 
     Examples:
         >>> adaptive = fl.AdaptiveClipping(quantile=0.5, count_noise=1.0)
-        >>> private = fl.CentralDP(noise_multiplier=1.0, adaptive=adaptive)
+        >>> settings = {"adaptive": adaptive, "sampling": "fixed"}
+        >>> private = fl.CentralDP(noise_multiplier=1.0, **settings)
         >>> run = fl.FederatedAveraging(**setup, aggregator=fl.PlainAggregator(), mechanism=private)
         >>> len(run.fit(rounds=1)[0].included)
-        2
+        1
     """
 
     quantile: Annotated[float, Between(0.0, 1.0)] = 0.5
