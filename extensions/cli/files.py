@@ -47,9 +47,9 @@ def merged(leaves: Sequence[Leaf], typed: Mapping[str, Any]) -> Merged:
     texts, sources, report = dict(typed), dict[str, str](), dict[str, Any]()
     found = []
     if (config := _path(typed, CONFIG)) is not None:
-        found.append((CONFIG, config, _read(CONFIG, config, tomllib.loads, "a file of TOML")))
+        found.append((CONFIG, config, parsed(CONFIG, config, tomllib.loads, "a file of TOML")))
     if (again := _path(typed, AGAIN)) is not None:
-        report = _read(AGAIN, again, json.loads, "a report")
+        report = parsed(AGAIN, again, json.loads, "a report")
         options = report.get(OPTIONS) if isinstance(report, dict) else None
         if not isinstance(options, dict):
             rule = "a report of `pea train`, with its options"
@@ -66,7 +66,8 @@ def _path(typed: Mapping[str, Any], key: str) -> Path | None:
     return Path(typed[key]) if key in typed else None
 
 
-def _read(argument: str, path: Path, loads: Callable[[str], Any], kind: str) -> Any:
+def parsed(argument: str, path: Path, loads: Callable[[str], Any], kind: str) -> Any:
+    """Returns what a file's text holds; raises ArgumentError if it is not of that kind."""
     try:
         return loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

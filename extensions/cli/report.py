@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from extensions import durable
+from extensions.cli.files import parsed
 from extensions.errors import ArgumentError
 from extensions.options import Option, Writes
 from extensions.printing import say
 from extensions.runs.summaries.result import result_lines
 from extensions.runs.summaries.run_page import command_of_run, write_page_of
+
+_KIND = "a report of a run"
 
 
 def report(
@@ -34,12 +37,8 @@ def report(
 
 def _read(path: Path) -> dict[str, Any]:
     """Returns a report; raises ArgumentError if it is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or not {"accuracy", "seconds", "data"} <= {*found}:
-            raise ValueError("It has no accuracy, seconds or data")
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArgumentError(
-            "run", str(path), "a report of a run", f"{error}.", code="file"
-        ) from error
+    found: dict[str, Any] = parsed("run", path, json.loads, _KIND)
+    if not isinstance(found, dict) or not {"accuracy", "seconds", "data"} <= {*found}:
+        hint = "It has no accuracy, seconds or data."
+        raise ArgumentError("run", str(path), _KIND, hint, code="file")
     return found

@@ -4,6 +4,7 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class SchemaBudget:
     delta: float
     ledger: Path | None = None
 
-    @property
+    @cached_property
     def account(self) -> Ledger:
         """What it costs, before any record is looked at."""
         rare = self._rare
