@@ -289,7 +289,8 @@ class AlignmentRing:
         """Returns how many ids all lists have, which the comparer tells the others."""
         if self._rank == COMPARER:
             lists = map(self._last, range(self._number))
-            self._common = functools.reduce(np.intersect1d, lists).tobytes()
+            both = partial(np.intersect1d, assume_unique=True)  # which needs no copies of lists
+            self._common = functools.reduce(both, lists).tobytes()
             count = len(self._common) // POINT
             for rank in range(1, self._number):
                 self._owners.send(rank, str(count).encode())
