@@ -22,9 +22,9 @@ from extensions.transport import Federation, Identity, Local, RejectedError
 ADDRESS = "DEALER_ADDRESS"
 """Environment variable that tells a party where such a dealer is, as HOST:PORT."""
 _ELSEWHERE = (
-    "Between hosts the dealer is a member of the federation. Type `pea keys` on its host, add it "
-    "as a dealer to every host's file by `pea federation`, and start `pea dealer` with "
-    "{federation} and {key}. Parties then meet at tls://FILE, each with its key; a script calls "
+    "Between hosts, the dealer is a member of the federation. Type `pea keys` on its host, and add "
+    "it as a dealer to every host's file with `pea federation`. Then start `pea dealer` with "
+    "{federation} and {key}. Parties meet at tls://FILE, each with its key; a script calls "
     "crypten_ext.transport.init(FILE, KEY)."
 )
 

@@ -96,7 +96,7 @@ def enable() -> None:
     check_configuration()
     taken = [name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls]
     if taken:
-        raise PeaError(f"CrypTen functions {taken} are registered by somebody else already.")
+        raise PeaError(f"Another package has already registered the CrypTen functions {taken}.")
     third_party.install()
     for name, cls in FUNCTIONS.items():
         cls.name = name

@@ -114,7 +114,7 @@ def state_folder() -> Path:
         except RuntimeError:  # no HOME, and no user of this number on the system
             state = Path()
     if not state.is_absolute():
-        advice = "Set it, or HOME: what was used or opened before is kept there."
+        advice = "Set it or HOME, because PEA notes there what was used or opened."
         raise ArgumentError("XDG_STATE_HOME", str(state), "an absolute path", advice)
     return state / "pea"
 

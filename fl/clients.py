@@ -170,7 +170,7 @@ def trainable(model: nn.Module, records: int) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, IndexError) as error:
-        allowed = f"one that trains, with its loss, on a step of {records} records"
+        allowed = f"a model that can train, with its loss, on a step of {records} records"
         hint = (
             f"{error} BatchNorm needs two records in every step: take GroupNorm, or another batch."
         )

@@ -73,7 +73,7 @@ def _columns(data: Any, label: Any) -> Mapping[Any, Any]:
         parts = [p if isinstance(p, Mapping) else dict(zip(pair, p, strict=True)) for p in every]
         return {k: [v for p in parts for v in (p[k] if batches else [p[k]])] for k in parts[0]}
     except (TypeError, ValueError, LookupError, NotImplementedError) as error:
-        rule = "a frame, or a data set or loader of pairs or named parts, with an end"
+        rule = "a frame, or a finite data set or loader of pairs or named parts"
         raise ArgumentError("data", type(data).__name__, rule, f"{error}", code="type") from error
 
 

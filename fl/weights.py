@@ -104,7 +104,7 @@ def _entries(model: nn.Module, without: Collection[str]) -> dict[str, Tensor]:
         rule, hint = "of single precision", "Type: model.float()"
         raise ArgumentError("model", sorted(wrong), rule, hint, code="type")
     if not entries:
-        raise ArgumentError("model", type(model).__name__, "one with parameters that are trained")
+        raise ArgumentError("model", type(model).__name__, "a model with trainable parameters")
     return entries
 
 
@@ -115,8 +115,8 @@ def _exchanged(model: nn.Module, without: Collection[str]) -> dict[str, Tensor]:
     once = {name: entry for name, entry in found.items() if first[id(entry)] == name}
     places = Counter(entry.data_ptr() for entry in once.values() if entry.numel())
     if shared := [name for name, entry in once.items() if places[entry.data_ptr()] > 1]:
-        rule = "one whose parameters have memory each"
-        hint = "Tie them as one parameter: last.weight = first.weight."
+        rule = "a model whose parameters each have their own memory"
+        hint = "To tie them, use one parameter: last.weight = first.weight."
         raise ArgumentError("model", shared[:2], rule, hint)
     return once
 
@@ -125,7 +125,7 @@ def _state(model: nn.Module) -> dict[str, Tensor]:
     state: dict[str, Tensor] = model.state_dict(keep_vars=True)
     if any(map(is_lazy, state.values())):
         hint = "Call it on two records first: model(x[:2])."
-        raise ArgumentError("model", type(model).__name__, "one without lazy layers", hint)
+        raise ArgumentError("model", type(model).__name__, "a model without lazy layers", hint)
     return state
 
 

@@ -252,8 +252,8 @@ def leave_out_of_autograph(*packages: str) -> None:
 
 USED = "tfe_ext.ABY3 draws its masks from ChaCha20, under keys of the operating system."
 MISSING = (
-    "TF Encrypted's own ABY3, Pond and SecureNN draw from a native operation that exists for "
-    "TensorFlow 2.9.1 only: they import here, and can share nothing."
+    "TF Encrypted's own ABY3, Pond and SecureNN need a native operation that exists for TensorFlow "
+    "2.9.1 only. Here you can import them, but they cannot share anything."
 )
 _SAYINGS = ("Falling back to insecure randomness", "Could not find ")
 _logger = logging.getLogger("tfe_ext")

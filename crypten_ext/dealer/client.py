@@ -241,7 +241,7 @@ def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None =
     """
     global _client
     if _client is not None:
-        raise PeaError("Tuples are dealt already. Call use_material before anything is computed.")
+        raise PeaError("Tuples were dealt already. Call use_material before the first computation.")
     _client = Client.prepared(check_matching(Path(path), settings or {}))
 
 

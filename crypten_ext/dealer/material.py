@@ -148,7 +148,7 @@ class Material:
 
     def _used(self) -> MaterialError:
         return MaterialError(
-            f"{self.path} was used before; masks that are used twice give secrets away. {_AGAIN}"
+            f"{self.path} was used before, and masks that are used twice reveal secrets. {_AGAIN}"
         )
 
     @property
@@ -183,8 +183,8 @@ class Material:
         tag, payload = messages.unpack(self._next_frame())
         if tag != Tag(GENERATION, sequence, request.digest) or len(payload) != 8 * words:
             raise MaterialError(
-                f"The run asks for another tuple, its number {sequence}, than the one that was "
-                "prepared: it has other settings or sizes. " + _AGAIN
+                f"The run asks for another tuple (number {sequence}) than was prepared, because it "
+                "has other settings or sizes. " + _AGAIN
             )
         if not words:
             return torch.empty(0, dtype=torch.int64)

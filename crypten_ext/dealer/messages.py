@@ -70,7 +70,7 @@ def parse(message: bytes | bytearray) -> Announcement:
     if not isinstance(kind, str) or kind not in _KEYS:
         raise ValueError(f"it says none of {sorted(_KEYS)}")
     if said.keys() != {"say", *_KEYS[kind]}:
-        raise ValueError(f"a {kind!r} has {sorted(_KEYS[kind])} and nothing else")
+        raise ValueError(f"a {kind!r} has only {sorted(_KEYS[kind])}")
     if not _KEYS[kind]:
         return Announcement(kind)
     numbers = said["generation"], said["sequence"]

@@ -171,12 +171,12 @@ def vouch_for(
     check_same_bits("y", y, ring_of(x).frac_bits)
     for name, tensor in (("x", x), ("y", y)):
         if provenance_of(tensor) is not None:
-            raise GradientError(f"{name} is part of a batch already: pass it on as it is.")
+            raise GradientError(f"{name} is already part of a batch: pass it on unchanged.")
     if batch.public.sample_rate < 1.0:
         if is_spent(x):
             raise GradientError(
-                "x was vouched for as a sample before: the accounting takes each batch as a fresh "
-                "one. Draw another, or use crypten_ext.poisson_batches."
+                "vouch_for took this x as a sample before, but each batch must be a fresh sample. "
+                "Draw another, or use crypten_ext.poisson_batches."
             )
         mark(x, None)
     return marked(batch, x.shallow_copy(), y.shallow_copy())
@@ -245,12 +245,12 @@ def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Sample:
     origin, of_targets = provenance_of(x), provenance_of(y)
     for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):
         if found is None or found.uses:
-            raise rejection(name, tensor, "what poisson_batches yields")
+            raise rejection(name, tensor, "a batch of poisson_batches")
     assert origin is not None
     if origin.side != "features":
         raise rejection("x", x, "the features of a batch")
     if not origin.fits(of_targets):
-        raise rejection("y", y, "those of the batch whose features are x")
+        raise rejection("y", y, "those of the batch of x")
     return origin.batch
 
 
@@ -336,7 +336,7 @@ def _as_arrays(x: Any, y: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
                 name,
                 "an encrypted tensor",
                 "this party's own plaintext records",
-                "Private sampling is drawn by the owner of a record, before it is shared.",
+                "The owner of a record draws the private sample before sharing it.",
                 code="type",
             )
     if x is None or y is None:

@@ -41,16 +41,16 @@ class Loss:
             return
         if not self._output.requires_grad:
             raise GradientError(
-                "The model's output needs no gradient: call model.train(), leave "
-                "crypten.no_grad(), and pass on the output as it is, neither detached nor copied."
+                "The model's output carries no gradient. Call model.train(), leave "
+                "crypten.no_grad(), and pass on the output unchanged, without detach() or a copy."
             )
         self._output.backward(as_tensor(self._ring, self._gradient))
 
     def get_plain_text(self, dst: int | None = None) -> None:
         """Raises InsecureError: a loss opened each step is a release that nothing pays for."""
         raise InsecureError(
-            "The loss of a training step is not computed and cannot be opened: it would "
-            "release training data that nothing accounts for. Evaluate on held-out data."
+            "A training step does not compute the loss, because opening it would release training "
+            "data without an epsilon. Evaluate on held-out data."
         )
 
 
@@ -62,7 +62,7 @@ class _SummedCrossEntropy:
     def __init__(self, reduction: str = "sum") -> None:
         if reduction != "sum":
             raise GradientError(
-                f"reduction = {reduction!r}: must be 'sum'. A mean divides by the batch size "
+                f"reduction must be 'sum', not {reduction!r}. A mean divides by the batch size "
                 "before clipping; the optimizer divides by the expected batch size after it."
             )
 
@@ -90,7 +90,7 @@ def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:
     if origin is None or not origin.layers:
         raise rejection("logits", logits, "the output of the model's last layer")
     if not origin.fits(provenance_of(targets)):
-        raise rejection("targets", targets, "those of the batch that the logits were made of")
+        raise rejection("targets", targets, "those of the batch of these logits")
     return origin
 
 

@@ -144,8 +144,8 @@ class Provenance(Half):
         """
         if (other.batch, other.side) != (self.batch, self.side):
             raise GradientError(
-                f"A sum adds {self} and {other} of another batch, so that its rows depend on two "
-                "records. Add what the model's layers make of one batch."
+                f"A sum adds {self} and {other} of another batch, so its rows depend on two "
+                "records. Add only results of the model's layers for one batch."
             )
         pairs = zip(self.uses, other.uses, strict=False)
         common = [use for use, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
@@ -153,8 +153,8 @@ class Provenance(Half):
         one, two = ([use for use in way if isinstance(use, LayerUse)] for way in (left, right))
         if any(layer.weight is again.weight for layer in one for again in two):
             raise GradientError(
-                "Both branches of a sum lead through the same layer, behind the place where they "
-                "part, so that it is used twice. Give each branch layers of its own."
+                "Both branches of a sum use the same layer, which is not supported. Give each "
+                "branch layers of its own."
             )
         if not any(layer.stage.is_trained for layer in two):
             left, right = right, left
@@ -223,12 +223,11 @@ def features_of(tensor: MPCTensor, *, read: bool = True) -> Provenance | None:
 def rejection(name: str, tensor: MPCTensor, wanted: str) -> GradientError:
     """Returns the error that the tensor, given as `name`, is not what a private step may use."""
     return GradientError(
-        f"{name} is {_describe(tensor)}, not {wanted}. Whatever is done to a batch outside the "
-        "model's own layers, in place too, may mix records or scale them. Pass on what "
-        "poisson_batches yields as it is, and scale or augment records before they are shared. "
-        "For records that the script shared itself, state what cannot be checked: "
-        "crypten_ext.vouch_for(x, y, sample_rate=..., max_feature_norm=...). To predict only, call "
-        "model.eval() or use crypten.no_grad()."
+        f"{name} is {_describe(tensor)}, not {wanted}. Pass batches of poisson_batches on "
+        "unchanged, because any other operation, also in place, may mix records or scale them. "
+        "Scale or augment records before you share them. For records that your script shared "
+        "itself, declare what PEA cannot check: crypten_ext.vouch_for(x, y, sample_rate=..., "
+        "max_feature_norm=...). To predict only, call model.eval() or use crypten.no_grad()."
     )
 
 

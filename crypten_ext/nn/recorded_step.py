@@ -57,9 +57,9 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
                     "model",
                     f"with the public parameter {name!r}",
                     "encrypted whole",
-                    "What is public of a network its owners apply in the clear to their own "
-                    "records: give poisson_batches its output; or encrypt it, and freeze it by "
-                    "requires_grad = False.",
+                    "Apply the public part of a network to your own records in the clear, and give "
+                    "poisson_batches its output. Or encrypt it, and freeze it with requires_grad = "
+                    "False.",
                 )
         warn_of_first_party(crypten.mpc.get_default_provider())
         self._tape = Tape(settings)
@@ -79,10 +79,10 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
     def __reduce__(self) -> NoReturn:
         """Raises GradientError: a copy would not be that of a model's backward passes."""
         raise GradientError(
-            "An optimizer can be neither copied nor pickled: its copy would know nothing of the "
-            "model's backward passes, and two would account for the same steps. Make another one "
-            "of a model, and give it this one's state by load_state_dict(optimizer.state_dict()) "
-            "and load_shares(optimizer.shares()); the ledger is in the state."
+            "An optimizer cannot be copied or pickled, because two optimizers would account for "
+            "the same steps. Make another one for the model, and give it this one's state: call "
+            "load_state_dict(optimizer.state_dict()) and load_shares(optimizer.shares()). The "
+            "ledger is part of the state."
         )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -178,12 +178,12 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         if self._settings.average and made >= mean.steps:
             raise GradientError(
                 f"All steps = {mean.steps} are made, and the model is the mean of its last "
-                f"iterates. Make another optimizer to train it further, and {GO_ON}"
+                f"iterates. To train it further, make another optimizer and {GO_ON}"
             )
         if mean.counted(made) and TOTAL not in self._store:
             raise GradientError(
-                f"The sum of the iterates before step {made + 1} is lacking. Load the shares that "
-                "the optimizer had then, or begin anew."
+                f"The sum of the iterates before step {made + 1} is missing. Load the shares that "
+                "the optimizer had then, or start again."
             )
 
     def _compare(self, public: SampleFacts, parameters: Mapping[str, Any]) -> None:
@@ -196,9 +196,9 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
             if trained != self._compared:
                 changed = ", ".join(map(repr, sorted(trained ^ self._compared)))
                 raise GradientError(
-                    f"Since the first step requires_grad was changed of {changed} (model.train() "
-                    "sets it of all parameters). Set it anew, or make another optimizer, whose "
-                    "ledger goes on from load_state_dict()."
+                    f"requires_grad of {changed} was changed after the first step (model.train() "
+                    "sets it for all parameters). Set it back, or make another optimizer and load "
+                    "this one's state, which continues the ledger."
                 )
             return
         shapes = {name: str([*p.size()]) for name, p in parameters.items()}
@@ -221,8 +221,8 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         """
         if self._pieces.is_open:
             raise GradientError(
-                "Some pieces of a batch are summed, and others are due: what there is so far has "
-                "no noise, and is kept nowhere. Save after a step."
+                "Only some pieces of a batch are summed, and their sum has no noise yet, so it "
+                "cannot be saved. Save after a step."
             )
         return super().state_dict()
 
@@ -271,8 +271,8 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
         reached = set(places)
         if len(reached) < len(places):
             raise GradientError(
-                "Two layers have a bias in common, which is not supported: of what moves it, "
-                "momentum keeps one layer's part alone. Give each layer a bias of its own."
+                "Two layers share a bias, which is not supported, because momentum would keep only "
+                "one layer's part. Give each layer its own bias."
             )
         for name, parameter in parameters.items():
             if parameter.requires_grad and id(parameter) not in reached:
@@ -282,8 +282,8 @@ class RecordedStep(Counted, crypten.optim.Optimizer):
                 )
         if not reached <= set(map(id, parameters.values())):
             raise GradientError(
-                "A layer was applied with a weight or bias that is no parameter of the model: the "
-                "step would change it, and nothing is known of it. Use the model's own parameters."
+                "A layer was applied with a weight or bias that is not a parameter of the model, "
+                "so a step could not account for it. Use the model's own parameters."
             )
 
     def _check_unchanged(

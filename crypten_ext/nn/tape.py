@@ -92,11 +92,11 @@ class Tape:
         """Returns the backward pass, once; GradientError if there is none, or it was taken."""
         if self._used:
             raise GradientError(
-                "step() was called twice for one backward pass: gradients may be used once, or the "
-                "privacy accounting is wrong. Call zero_grad() and backward() again."
+                "step() was called twice for one backward pass, but gradients may be used only "
+                "once. Call zero_grad() and backward() again."
             )
         if self._recorded is None:
-            raise GradientError("step() was called without backward(): there is no gradient.")
+            raise GradientError("step() needs a gradient. Call backward() first.")
         recorded, self._recorded, self._used = self._recorded, None, True
         return recorded
 

@@ -184,5 +184,5 @@ def use_material(path: Path, settings: dict[str, Any]) -> None:
         PeaError: tuples were made already.
     """
     if maker.is_in_use():
-        raise PeaError("Tuples are made already. Call use_material before anything is computed.")
+        raise PeaError("Tuples were made already. Call use_material before the first computation.")
     maker.use(Prepared(check_matching(path, settings)))

@@ -143,7 +143,7 @@ def enter_earlier(path: Path, earlier: Path) -> None:
         ledger = Ledger.from_json(json.dumps(json.loads(text)["ledger"]))
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         allowed = "a file that an earlier version of `pea pencil data` kept"
-        advice = "Or leave {ledger} out: runs are charged in the ledger of {records}."
+        advice = "Or leave {ledger} out; runs are charged in the ledger of {records}."
         raise ArgumentError("ledger", str(earlier), allowed, advice) from error
     made = sum(getattr(phase, "steps", 0) for phase in ledger.phases)
     known = {"file": str(followed(earlier)), "text": text}

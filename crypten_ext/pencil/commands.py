@@ -214,7 +214,7 @@ def data(
         check_units(own.train_units, len(own.train_x), rows_per_unit=1)
     (path,) = ledgers_of([records], 1, budget)
     if path is None:
-        allowed = "a file or a folder: a step is told only once it is charged there"
+        allowed = "a file or a folder, because each step is charged there first"
         raise ArgumentError("budget", NO_BUDGET, allowed, "Leave {budget} out.")
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
@@ -235,7 +235,7 @@ def data(
                 told = turn.follow(lambda terms: terms.encoded(own.train_x, own.train_y), account)
             is_over = told.over or told.spent
             say(
-                f"{account.made} of {cost.most_steps} steps are told; all of them are charged: "
+                f"{account.made} of {cost.most_steps} steps are done, and all of them are charged: "
                 f"epsilon {account.epsilon():.4g} at delta = {cost.delta:g}"
             )
     finally:

@@ -142,7 +142,7 @@ def _agreed(
     """Returns what the model's owner states, once it was told what this party offers."""
     offer = account.offer(account.capacity)
     came = _exchanged(products.MODEL, b"", MESSAGE_BYTES)
-    problem = "The terms are none that it can keep."
+    problem = "It cannot keep these terms."
     try:
         terms = Terms.unpack(came)
         offer = account.offer(terms.in_pieces(account.capacity))

@@ -218,13 +218,13 @@ def check_configuration() -> None:
     protocol = OmegaConf.select(crypten.cfg.config, "mpc.protocol", default="beaver")
     if protocol != "beaver":
         raise InsecureError(
-            f"crypten.cfg.mpc.protocol = {protocol!r}: CrypTen's replicated protocol reshares "
-            "products without masking them, so that parties learn plaintexts. Set it to 'beaver'."
+            f"crypten.cfg.mpc.protocol = {protocol!r}, but CrypTen's replicated protocol reshares "
+            "products without a mask, so parties learn plaintexts. Set it to 'beaver'."
         )
     if OmegaConf.select(crypten.cfg.config, "mpc.active_security", default=False):
         raise InsecureError(
-            "crypten.cfg.mpc.active_security = True: our protocols are secure against semi-honest "
-            "parties only and verify no triples. Set it to False to accept that."
+            "crypten.cfg.mpc.active_security = True, but PEA's protocols are secure against "
+            "semi-honest parties only and do not verify triples. Set it to False to accept that."
         )
 
 

@@ -101,6 +101,6 @@ def _foreseen(mode: Counts) -> ForecastTuples:
     ours = isinstance(provider, Source)
     if not ours and provider.NAME != "TFP":
         rule = one_of(("DEALER", "PARTIES", "TFP"))
-        advice = "Others' tuples take rounds of a step."
+        advice = "Other providers' tuples take rounds in each step."
         raise ArgumentError("crypten.cfg.mpc.provider", provider.NAME, rule, advice)
     return ForecastTuples(mode, provider, communicator.get().get_rank())

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 TRANSPORTS = get_args(Transport)
 
 NOBODY_DEALS = (
-    "Owners compute on their own records and only sums are opened: nobody deals, and nobody need "
-    "be trusted with that."
+    "Owners compute on their own records and open only sums, so this run needs no dealer."
 )
 
 
@@ -281,12 +280,12 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         raise ArgumentError(
             "dealer, material",
             (meeting.dealer, None if material is None else str(material)),
-            "{dealer} or {material} with {provider=dealer}, {material} or nothing with "
+            "{dealer} or {material} with {provider=dealer}, or only {material}, if any, with "
             "{provider=parties}, and neither with another",
             "Start `pea dealer` on a host that holds no data and name it (with tls:// in the "
-            "federation, by `pea federation`), or have it `pea prepare` the run. Without a dealer, "
-            "have the parties make all tuples: {provider=parties}; or accept that party 0 sees "
-            "everything: {provider=tfp}.",
+            "federation, by `pea federation`), or let it `pea prepare` the run. Without a dealer, "
+            "give {provider=parties}, so that the parties make all tuples. Or accept that party 0 "
+            "sees everything: {provider=tfp}.",
             code="either",
         )
 

@@ -200,7 +200,7 @@ def prepare(
             "data",
             origin.data,
             "a data set with sizes that are known to everybody, or npz:PATH",
-            "Whoever prepares sees no table: give {records}, {held_out} and {columns}.",
+            "This host has no table: give {records}, {held_out} and {columns}.",
         )
     if sizes is None:
         sizes, more = sizes_of(origin, extraction, config.parties)

@@ -160,5 +160,5 @@ def whole_run(asked: Sequence[Sequence[Request]], steps: int) -> list[Request]:
         return [request for part in asked for request in part]
     first, *_, last = each
     if any(list(step) != list(first) for step in each[:-1]) or last[: len(first)] != first:
-        raise PeaError("The steps of this run ask for different tuples: it cannot be prepared.")
+        raise PeaError("This run cannot be prepared, because its steps ask for different tuples.")
     return [*before, *(list(first) * steps), *last[len(first) :]]

@@ -143,9 +143,9 @@ def _agree() -> None:
         everybody = _exchange(own)
     except RuntimeError as error:
         raise InsecureError(
-            "The third party did not agree on keys; CrypTen's own TTPServer draws from 32 seed "
-            "bits that travel in the clear. Call crypten_ext.enable() in its process too, or start "
-            "crypten_ext.third_party.serve() in its place, or use the dealer."
+            "The third party did not agree on keys. CrypTen's own TTPServer draws from 32 seed "
+            "bits that it sends in the clear. Call crypten_ext.enable() in its process too, start "
+            "crypten_ext.third_party.serve() instead, or use the dealer."
         ) from error
     _host_generator = client.generator
     client.generator = _stream(own, everybody[-1], communicator.get().get_rank())

@@ -36,8 +36,8 @@ _LETTERS = {kind: letter for letter, kind in _COLLECTIONS.items()}
 _DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
 _BROKEN = (struct.error, LookupError, AttributeError, TypeError, ValueError, RuntimeError)
 _ALLOWED = (
-    "None, bool, int, float, str, bytes, a dtype, a device, a tensor or array of the CPU, or a "
-    "list, tuple, set or dict of them, or a layer of torch.nn or of a class that is registered by "
+    "None, bool, int, float, str, bytes, a dtype, a device, a CPU tensor or array, a list, tuple, "
+    "set or dict of them, a torch.nn layer, or a class from "
     "crypten.common.serial.register_safe_class"
 )
 

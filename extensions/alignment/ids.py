@@ -51,7 +51,7 @@ class Outline:
         Each(one_of(IdFormat)).check("formats", self.formats)
 
     def __str__(self) -> str:
-        kind = {0.0: "never digits alone", 0.5: "some digits alone", 1.0: "digits alone"}
+        kind = {0.0: "no id of digits only", 0.5: "some ids of digits only", 1.0: "digits alone"}
         lengths = f"{self.shortest} to {self.longest} characters"
         return f"{' and '.join(self.formats)} of {lengths}, {kind[self.digits]}"
 

@@ -168,7 +168,7 @@ class AlignmentRing:
         self._pass(self._number, self._rank, off)
         found = Common(sizes, *self._found(count))
         if len({*self._owners.exchange(found.order.encode())}) > 1:
-            raise PeaError("The owners have found different orders: one has sent other points.")
+            raise PeaError("Owners have found different orders: one has sent other points.")
         write(found)
         self._owners.exchange(b"written")
         self._store.remove()
@@ -204,7 +204,7 @@ class AlignmentRing:
         return session
 
     def _too_few(self, count: int, least: int) -> ArgumentError:
-        hint = "A model of so few protects nobody well. Nobody has learnt who they are."
+        hint = "A model of so few persons protects nobody well. No owner has learnt who they are."
         if not count:
             hint = f"Are ids written alike? {_outlines(self._owners.names, self._announced)}."
         return ArgumentError("least", f"{count} common ids", f"at least {least}", hint, code="data")
@@ -308,7 +308,7 @@ class AlignmentRing:
         own = self._store.whole(_OWN)[: len(self._ids.digests)]
         _, rows, _ = np.intersect1d(own, points, assume_unique=True, return_indices=True)
         if not rows.size == points.size == count:
-            raise PeaError("Points came back that are nobody's: one owner has changed them.")
+            raise PeaError("Points came back that belong to no id: one owner has changed them.")
         return rows, hashlib.sha256(points.tobytes()).hexdigest()
 
 
@@ -324,7 +324,7 @@ def _objection(names: Sequence[str], lists: Sequence[_Announced]) -> ArgumentErr
     large = max(range(len(lists)), key=lambda rank: lists[rank].ids)
     if lists[large].ids > (most := lists[strict].terms.most_ids):
         rule = f"at least {lists[large].ids}, the number of ids of {names[large]}"
-        hint = f"{names[strict]} takes no larger list."
+        hint = f"{names[strict]} accepts only lists up to its limit."
         return ArgumentError("most_ids", most, rule, hint, code="range")
     if not all(one.outline.may_meet(other.outline) for one in lists for other in lists):
         rule, hint = "alike at all owners", "Nobody could be in all lists. No id was sent."

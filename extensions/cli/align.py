@@ -41,8 +41,8 @@ from extensions.runs.options import Meeting
 from extensions.runs.processes.meeting import meeting_place
 
 _KNOWN = (
-    "All owners know now that these persons are in every list. No epsilon covers that: epsilon is "
-    "about what others learn of the values in a person's row."
+    "All owners now know that these persons are in every list. Epsilon does not cover that: it "
+    "limits what others learn of the values in a person's row."
 )
 
 
@@ -96,7 +96,7 @@ class OwnTable:
         ids = ids_of([ids_in(self.records, table, name) for name in self.id], self.formats)
         rest = {name: cells for name, cells in table.items() if name not in self.id}
         if not rest:
-            raise ArgumentError("id", ", ".join(self.id), "not all columns of the file")
+            raise ArgumentError("id", ", ".join(self.id), "fewer than all columns of the file")
         return ids, rest
 
 

@@ -37,8 +37,8 @@ def budget(
     except_held_out: Annotated[
         bool,
         Option(
-            help="Apply the cap to training only: predictions on held-out records may be counted "
-            "exactly.",
+            help="Apply the cap to training only, so that predictions on held-out records may be "
+            "counted without noise.",
         ),
     ] = False,
     free: Annotated[

@@ -41,7 +41,9 @@ def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
     if config.insecure_seed is not None:
         lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
     if config.facts.get("schema basis") == "data":
-        lines.append("the schema's basis is data: what it tells of records epsilon does not cover.")
+        lines.append(
+            "the schema's basis is data: epsilon does not cover what it reveals of the records."
+        )
     for line in lines:
         notice(line)
 

@@ -102,7 +102,7 @@ def schema(
     if not is_table(records):
         raise ArgumentError("from", str(records), "a .csv or .parquet file")
     if out is not None and out.exists():
-        raise ArgumentError("out", str(out), "a file that is not there yet")
+        raise ArgumentError("out", str(out), "a file that does not exist yet")
     separator = separator_of(records)
     table = read_cells(records, separator)
     drafted = draft(table, target, unit, exclude=exclude or (), separator=separator)

@@ -98,8 +98,8 @@ def _by_key(
             raise ArgumentError(
                 argument,
                 f"{file}, {key} = {value}",
-                "a built-in one: a file never says what runs",
-                f"Type it, if you trust that function: {{{leaf.name}={value}}}",
+                "a built-in one, because a file never says what runs",
+                f"If you trust that function, type: {{{leaf.name}={value}}}",
             )
         texts[leaf.key] = [*map(_text, value)] if isinstance(value, list) else _text(value)
     return texts
@@ -120,10 +120,10 @@ def _text(value: Any) -> Any:
 def _check_kind(argument: str, key: str, value: Any, leaf: Leaf) -> None:
     """Raises ArgumentError unless the value is of the kind that the option takes."""
     if isinstance(value, list) != leaf.repeats:
-        rule = 'a list, such as ["A", "B"]' if leaf.repeats else "one value, not a list"
+        rule = 'a list, such as ["A", "B"]' if leaf.repeats else "a single value"
         raise ArgumentError(argument, key, rule, code="data")
     if isinstance(value, bool) != leaf.is_flag:
-        rule = "true or false" if leaf.is_flag else "a value, not true or false"
+        rule = "true or false" if leaf.is_flag else "a value other than true or false"
         raise ArgumentError(argument, f"{key} = {str(value).lower()}", rule, code="data")
 
 

@@ -51,7 +51,7 @@ def check_options(options: RunOptions) -> None:
             "material",
             str(material),
             "with {resume}",
-            "It is of use once, from the first step on: resume with a running dealer.",
+            "Prepared files serve one run, from its first step on. Resume with a running dealer.",
             code="conflict",
         )
     if options.players is not None:  # folders are theirs

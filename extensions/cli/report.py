@@ -39,6 +39,6 @@ def _read(path: Path) -> dict[str, Any]:
     """Returns a report; raises ArgumentError if it is none."""
     found: dict[str, Any] = parsed("run", path, json.loads, _KIND)
     if not isinstance(found, dict) or not {"accuracy", "seconds", "data"} <= {*found}:
-        hint = "It has no accuracy, seconds or data."
+        hint = "It lacks accuracy, seconds or data."
         raise ArgumentError("run", str(path), _KIND, hint, code="file")
     return found

@@ -135,7 +135,7 @@ class Origin:
             check_left_out("except for a table", schema=self.schema)
         self.columns.check(tables=tables, schema=self.schema is not None, names=self.names)
         if self.own or self.title.partition(":")[0] in EMBEDDED:
-            allowed = "except for a data set by name that is not embedded"
+            allowed = "except with a downloaded data set"
             check_left_out(allowed, data_dir=self.data_dir, download=self.download)
 
 
@@ -241,8 +241,8 @@ def own_records(
         raise ArgumentError(
             "classes",
             None,
-            "since a party's own records need not have all of them",
-            "Give {schema} (`pea schema` drafts one) or {class_names} for a table, else {classes}.",
+            "because one party's records may lack some of them",
+            "For a table give {schema} (`pea schema` drafts one) or {class_names}, else {classes}.",
             code="missing",
         )
     Whole(2).check("classes", count, "Give {schema} for a file of numbers that are learnt.")
@@ -267,6 +267,6 @@ def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:
     for first, second in combinations(there, 2):
         if paths[first].samefile(paths[second]):
             given = f"{paths[second]}, which party {first} and party {second} have both"
-            advice = "Give each its own records; {data} deals those of one file out."
+            advice = "Give each party its own records, or share out one file with {data}."
             raise ArgumentError("data_for_party", given, "another file for each party", advice)
     return paths

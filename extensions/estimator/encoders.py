@@ -56,7 +56,7 @@ def _of_module(module: Callable[[Any], Any]) -> Callable[[Raw], Any]:
 
     if getattr(module, "training", False):
         rule = "in evaluation mode: module.eval()"
-        advice = "In training mode a row may depend on other records, or on chance."
+        advice = "In training mode, a row may depend on other records or on chance."
         raise ArgumentError("features", type(module).__qualname__, rule, advice)
 
     def rows(x: Raw) -> Any:

@@ -166,7 +166,7 @@ class _Private(BaseEstimator):
         if (header.spec.loss in ("squared", "least-squares") and not header.classes[1:]) != (
             cls._numbers
         ):
-            raise ArgumentError("model", str(path), f"one of {cls.__name__}", code="file")
+            raise ArgumentError("model", str(path), f"saved by {cls.__name__}", code="file")
         numbers = all(name.isdecimal() for name in header.classes)
         labels = tuple(int(name) if numbers else name for name in header.classes)
         schema = header.schema
@@ -347,14 +347,14 @@ def _owners(x: Any, y: Any, groups: Any) -> tuple[list[Given], list[Any]]:
     if not isinstance(x, Mapping) or hasattr(x, "shape"):  # a sparse matrix may be a mapping
         pairs = [(x, column_or_1d(y, warn=True))]
     elif y is not None or groups is not None or not x:
-        advice = "Give records, y and groups, or a mapping from names to (X, y) alone."
+        advice = "Give X, y and groups, or only a mapping from names to (X, y)."
         raise ArgumentError("X", f"a mapping of {len(x)} owners", "given alone", advice)
     else:
         pairs = [(own, column_or_1d(labels, warn=True)) for own, labels in x.values()]
     for own, labels in pairs:
         check_consistent_length(own, labels)
     if sum(len(labels) for _, labels in pairs) < 2:
-        raise ArgumentError("X", "1 sample", "at least two records, of all owners", code="range")
+        raise ArgumentError("X", "1 sample", "two records or more in all", code="range")
     if groups is None:
         return [own for own, _ in pairs], [labels for _, labels in pairs]
     ((x, y),) = pairs

@@ -105,8 +105,8 @@ class SchemaBudget:
             if len(shown) > 1:
                 found[name] = {**entry, "missing": "indicator"}
         if not found:
-            hint = "State ranges and categories that are publicly known, or give a larger one."
-            rule = f"large enough for something to show of {moved} counts a record"
+            hint = "Give a schema with publicly known ranges and categories, or a larger epsilon."
+            rule = f"larger, because each record changes {moved} noisy counts"
             raise ArgumentError("epsilon_schema", self.epsilon, rule, hint, code="range")
         return found
 

@@ -24,8 +24,8 @@ FROM_DATA = "from-data"
 TARGET = "y"
 """Name of the column of labels, where no schema names it."""
 READ_OFF = (
-    "The ranges and categories of the schema are read off the records. The model shows them, and "
-    "epsilon does not cover them."
+    "The schema's ranges and categories come from the records. The model reveals them, and epsilon "
+    "does not cover them."
 )
 Given = Any
 """A frame that narwhals knows (pandas, polars, Arrow), an array, or a list of rows."""
@@ -152,7 +152,7 @@ def known_of(
     labels = () if numbers else tuple(_as_given(None, ys) if target is None else target)
     if schema is None:
         if numbers:
-            advice = f"Give public ranges, or {FROM_DATA!r}, which tells of records."
+            advice = f"Give public ranges, or {FROM_DATA!r}, which reveals records."
             raise ArgumentError("schema", None, "to learn a number", advice, code="missing")
         return Known(columns, labels, None)
     read_off = isinstance(schema, str)
@@ -185,7 +185,7 @@ def _read_off(table: Table, y: Any, counted: SchemaBudget | None) -> dict[str, A
         )
     found = counted.entries(table if y is None else {**table, TARGET: _cells(y)})
     if y is not None and TARGET not in found:
-        raise ArgumentError("target", None, "given where too little shows of it", code="missing")
+        raise ArgumentError("target", None, "because noise hides its classes", code="missing")
     return found
 
 
@@ -280,7 +280,7 @@ def _entries(columns: tuple[str, ...], schema: Any) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         schema = dict(zip(columns, schema, strict=False)) if len(schema) == len(columns) else {}
     if missing := [name for name in columns if name not in schema]:
-        rule = "a range, or a list of categories, for each column"
+        rule = "with a range or a list of categories for each column"
         raise ArgumentError("schema", f"without {missing[0]!r}", rule)
     found = {}
     for name in columns:

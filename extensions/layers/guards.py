@@ -48,8 +48,8 @@ class Guard:
             raise ArgumentError(
                 "frac_bits",
                 frac_bits,
-                "such that gradients of hidden layers can be told from longer ones: "
-                f"of norm {self.limit:.3g} from {self.reach:.3g}",
+                f"such that gradients of norm {self.limit:.3g} in hidden layers differ from those "
+                f"of norm {self.reach:.3g}",
                 "Lower the bound on weights, or frac_bits.",
                 code="range",
             )

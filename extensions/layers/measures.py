@@ -161,19 +161,19 @@ def caveats(report: Mapping[str, Any]) -> list[str]:
     ranks = chance is not None and chance[0] > 0.5
     if chance is not None and not ranks:
         lines.append(
-            "the model is not shown to rank better than chance: its area under the ROC curve is in "
+            "the model may rank no better than chance: its area under the ROC curve is in "
             f"{chance[0]:.2f}..{chance[1]:.2f} (95 %). {_TRY}"
         )
     if gain is not None and gain[0] <= 0:
         lines.append(
-            f"accuracy {report['accuracy']:.3f} is not shown to beat {report['majority']:.3f}, "
-            "that of always saying the most frequent class. "
+            f"accuracy {report['accuracy']:.3f} may be no better than {report['majority']:.3f}, "
+            "that of always predicting the most frequent class. "
             + (_instead(report) if ranks else _TRY)
         )
     value, interval = report.get("r2"), report.get("r2_interval")
     if (value or interval) is not None and (interval or [value])[0] <= 0:
         told = "r2" if value is None else f"r2 {value:.3f}"
-        lines.append(f"{told} is not shown to be above 0, that of always saying the mean. {_TRY}")
+        lines.append(f"{told} may be no better than 0, that of always predicting the mean. {_TRY}")
     return lines
 
 
@@ -181,10 +181,10 @@ def _instead(report: Mapping[str, Any]) -> str:
     """How to use a model that ranks, but says nothing else than the most frequent class."""
     shares, found = report["prevalence"], report["recall_at_prevalence"]
     rare = min(shares, key=shares.__getitem__)
-    reached = "" if found[rare] is None else f": recall and precision are {found[rare]:.3f} then"
+    reached = "" if found[rare] is None else f": recall and precision are then {found[rare]:.3f}"
     return (
-        f"But it ranks: choose as {rare} the {shares[rare]:.1%} of records with the highest scores "
-        f"of `pea predict` for it, instead of those above 1/2{reached}."
+        f"But the model ranks records. Take the {shares[rare]:.1%} of records with the highest "
+        f"scores of `pea predict` for {rare}, instead of those above 1/2{reached}."
     )
 
 

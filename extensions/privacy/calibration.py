@@ -168,8 +168,8 @@ def _accounted_noise(
         raise ArgumentError(
             "epsilon",
             epsilon,
-            f"above {least:.6g}, which is spent beside the run",
-            "Ask for a larger one, or spend less there.",
+            f"above {least:.6g}, which is spent outside of the steps",
+            "Give a larger one, or spend less there.",
         )
 
     def cost(noise: float, coarse: bool) -> float:
@@ -203,7 +203,7 @@ def _paper_noise(
         raise ArgumentError(
             "epsilon",
             epsilon,
-            f"at most {largest:.4g} for this delta, where the paper's formula still holds",
+            f"at most {largest:.4g} for this delta, the limit of the paper's formula",
             "Use {calibration=pld}.",
         )
     whole = epsilon**2 / (4 * math.log(1 / delta))
@@ -215,8 +215,8 @@ def _paper_noise(
         raise ArgumentError(
             "epsilon",
             epsilon,
-            f"above {epsilon * math.sqrt(spent / whole):.6g}, which is spent beside the run",
-            "Ask for a larger one, or spend less there.",
+            f"above {epsilon * math.sqrt(spent / whole):.6g}, which is spent outside of the steps",
+            "Give a larger one, or spend less there.",
         )
     return math.sqrt(steps / (whole - spent))
 
@@ -261,7 +261,7 @@ def _search(
     stride = min(abs(gap_low) / slope, 3.0) + 0.5 * precision
     while gap_high > 0:
         if high > math.log(_LARGEST_NOISE):
-            allowed = "large enough for this accountant to reach it with some noise"
+            allowed = "large enough for this accountant to reach with some noise"
             advice = "Use {calibration=pld}, a larger {epsilon} or a larger {delta}."
             raise ArgumentError("epsilon", target, allowed, advice, code="range")
         low, gap_low = high, gap_high

@@ -54,7 +54,7 @@ def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> No
     """Checks that that accountant, or calibration, can bound epsilon for those neighbours."""
     one_of(NEIGHBOURS).check("neighbours", neighbours)
     if neighbours == "replace" and accountant != "pld":
-        advice = "No other bound is proven there for Poisson samples."
+        advice = "For Poisson samples there, it has the only proven bound."
         raise ArgumentError(name, accountant, "'pld' with {neighbours=replace}", advice)
 
 

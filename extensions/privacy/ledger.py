@@ -64,8 +64,8 @@ class Charge:
             raise ArgumentError(
                 "neighbours",
                 neighbours,
-                f"'replace', for which {self.name!r} is charged",
-                "Charge it for 'add-remove', and it is counted for both.",
+                f"'replace', because {self.name!r} was charged for it",
+                "Charge for 'add-remove' instead, which counts for both.",
             )
         return 2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))
 
@@ -230,7 +230,7 @@ class Ledger:
                 "delta",
                 delta,
                 f"above {spent!r}, the delta of the charges",
-                "Ask for a larger one.",
+                "Give a larger one.",
             )
         if not gaussians:
             return offset
@@ -290,4 +290,4 @@ def _phase(kind: str, **values: Any) -> Phase:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
-        raise ArgumentError("name", name, "a string that is not empty", "Say what was computed.")
+        raise ArgumentError("name", name, "a string that is not empty", "Name what was computed.")

@@ -53,7 +53,7 @@ WEAK_EPSILON = 20.0
 """Above it somebody who knows the other records can be all but sure whether one was there."""
 _LARGEST_EPSILON = 1e4
 
-LESS_OVERFLOW = "A smaller one pads batches to more rows; or accept a larger delta."
+LESS_OVERFLOW = "A smaller one pads batches to more rows. Or give a larger delta."
 """What to do where overflow takes too much of delta."""
 
 
@@ -68,7 +68,7 @@ def check_target(
     name: str = "epsilon",
     *,
     largest: float = _LARGEST_EPSILON,
-    advice: str = "More protects nothing. A run without privacy has {private=False}.",
+    advice: str = "A larger one protects nothing. To train without privacy, give {private=False}.",
 ) -> float:
     """The epsilon that somebody asks for, as a float; a large one is warned of."""
     try:

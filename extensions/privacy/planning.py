@@ -92,7 +92,7 @@ def _check_delta(phases: Sequence[Phase], delta: float) -> None:
             "delta",
             delta,
             f"above {least:.3g}, the rounding error of the accountant over all steps",
-            "Ask for a larger one; 1 / (10 records) is usual.",
+            "Give a larger one; 1 / (10 records) is usual.",
         )
 
 

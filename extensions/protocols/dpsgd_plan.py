@@ -74,7 +74,7 @@ class StepPlan(Noise):
                 "frac_bits",
                 self.frac_bits,
                 f"at least {MIN_TRAINING_BITS} for training",
-                "Below, an ulp is more than the slack of the bounds on activations.",
+                "With fewer, rounding exceeds the slack of the bounds on activations.",
             )
         check_fields(self)
         inverse_square_up(self.norm_bound, name="max_grad_norm")

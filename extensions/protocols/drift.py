@@ -48,9 +48,9 @@ class Drift:
             raise ArgumentError(
                 "max_weight_norm",
                 max_weight_norm,
-                f"at least {self.max_weight_norm:g}, within which {self.steps} steps were made",
-                "Compile the model with another optimizer, so that its weights are checked anew, "
-                f"and {GO_ON}",
+                f"at least {self.max_weight_norm:g}, the bound of the {self.steps} steps made",
+                "Compile the model with another optimizer, which checks the weights again, and "
+                f"{GO_ON}",
                 code="range",
             )
         return replace(self, max_weight_norm=max_weight_norm)
@@ -89,10 +89,9 @@ class Drift:
             if pull + math.sqrt(energy) > allowed:
                 raise GradientError(
                     f"After {self.steps} steps, {steps} more might move the weights by more than "
-                    f"{allowed:g} in all (max_weight_norm = {self.max_weight_norm:g}), beyond "
-                    "which the norms of hidden gradients are no longer proven to fit the ring. "
-                    "Lower the learning rate, train for fewer steps, or declare a larger "
-                    "max_weight_norm."
+                    f"{allowed:g} in all (max_weight_norm = {self.max_weight_norm:g}). Beyond "
+                    "that, norms of hidden gradients may exceed the ring. Lower the learning rate, "
+                    "train for fewer steps, or declare a larger max_weight_norm."
                 )
 
 
@@ -213,10 +212,10 @@ def check_start(within: Mapping[str, int], max_weight_norm: float, *, name: str 
         raise ArgumentError(
             name,
             f"with {', '.join(too_large)} of a larger norm",
-            "of layers whose weight and bias together have a norm of at most "
-            f"{INITIAL_WEIGHT_SHARE * max_weight_norm:g}, the part of max_weight_norm = "
-            f"{max_weight_norm:g} that is for the start",
+            "layers whose weight and bias have a joint norm of at most "
+            f"{INITIAL_WEIGHT_SHARE * max_weight_norm:g}, the start's part of max_weight_norm = "
+            f"{max_weight_norm:g}",
             "Scale them down or declare a larger max_weight_norm. To go on with a trained model, "
-            "load its optimizer's state after the weights.",
+            "load its weights first and then its optimizer's state.",
             code="range",
         )

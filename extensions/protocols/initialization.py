@@ -148,7 +148,7 @@ def check_choice(strategy: str, weighting: str, held_out: object) -> None:
     one_of(Strategy).check("strategy", strategy)
     one_of(Weighting).check("weighting", weighting)
     if weighting != WEIGHTINGS[0] and strategy not in AVERAGING:
-        rule = "without an average of local models"
+        rule = "unless local models are averaged"
         raise ArgumentError("weighting", weighting, rule, code="conflict")
     if strategy != "local-average" and not held_out:
         raise ArgumentError("held_out", None, f"with {{strategy={strategy}}}", code="missing")

@@ -127,7 +127,7 @@ def check_colluders(parties: int, colluders: int, *, dealer_noise: bool = False)
     if not least <= colluders < parties:
         advice = "At least one party must be honest."
         if dealer_noise and colluders < 1:
-            advice = "With noise of the dealer's, the dealer itself is one who knows a part."
+            advice = "The dealer counts as one, because it knows its part of the noise."
         raise ArgumentError("colluders", colluders, f"in {least}..{parties - 1}", advice)
 
 
@@ -233,6 +233,6 @@ def add_gaussian_noise(
     if not dealer_noise or not scale:
         return noisy
     if not isinstance(ring, NoiseDealing):
-        allowed = "False with a host without a dealer"
+        allowed = "False, because this host has no dealer"
         raise ArgumentError("dealer_noise", True, allowed, "Leave it out.")
     return ring.add_dealt_noise(noisy, scale, source)

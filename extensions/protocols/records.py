@@ -133,7 +133,7 @@ def _check_rows(everybody: Sequence[Public]) -> None:
     if any(each.targets not in (0, outputs) for each in everybody):
         needed = sorted({each.classes for each in everybody if each.records})
         given = f"labels for {needed} classes"
-        raise ArgumentError("y", given, "for one number of classes", code="shape")
+        raise ArgumentError("y", given, "for as many classes everywhere", code="shape")
 
 
 def _check_columns(everybody: Sequence[Public]) -> None:

@@ -274,8 +274,8 @@ class CheckpointCallback(ProgressCallback):
                 claim_opening(each)
         elif name in self._opened:
             raise PeaError(
-                f"The run has opened {name!r} before this checkpoint, but a party has its words of "
-                "that no more; others would spend its privacy budget again. Put the files back."
+                f"The run has opened {name!r} before this checkpoint, but a party has lost its "
+                "part of it. A new one would spend the budget again: put the files back."
             )
         else:
             words = compute()

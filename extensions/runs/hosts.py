@@ -67,7 +67,7 @@ def plan(backend: Backend, config: TrainConfig, step: Step, records: Records) ->
     """
     foresee = getattr(backend, "plan", None)
     if foresee is None:
-        allowed = "one that can tell what a step takes"
+        allowed = "one that can estimate a step"
         raise ArgumentError("backend", config.backend, allowed, code="choice")
     return cast(StepForecast, foresee(config, step, records))
 
@@ -94,7 +94,7 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     backend = find(config.backend)
     options = options or RunOptions()
     if options.transport not in getattr(backend, "TRANSPORTS", [RunOptions.transport]):
-        allowed = f"with {{backend={config.backend}}}, which has none to choose"
+        allowed = f"with {{backend={config.backend}}}, which has one transport only"
         raise ArgumentError("transport", options.transport, allowed, code="conflict")
     backend.check(config, options)
     return backend

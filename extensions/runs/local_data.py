@@ -75,8 +75,8 @@ def _by_unit(records: OwnRecords, part: Split, config: TrainConfig) -> OwnRecord
     if part.train_units is None and config.rows_per_unit == 1:
         return records
     if part.train_units is None:
-        advice = "Read the table by its {schema}."
-        allowed = "since persons have up to several records"
+        advice = "Read the table with its {schema}."
+        allowed = "because a person may have several records"
         raise ArgumentError("train_units", None, allowed, advice, code="missing")
     return by_unit(records, part.train_units, config.rows_per_unit)
 

@@ -42,22 +42,18 @@ from extensions.runs.config import TrainConfig
 COUNT = "the number of correct predictions on held-out records"
 SUMS = {
     "bins": (
-        "of held-out records the numbers of each class predicted right and wrong, the sum of "
-        "squared errors, how often one of class 1 has the higher score of two, and how many are "
-        "right if as many as are of class 1, those with the highest scores, are said to be"
+        "of held-out records: right and wrong predictions of each class, the sum of squared "
+        "errors, how often the record of class 1 scores higher, and recall of the top share"
     ),
-    "classes": "the numbers of held-out records of each class, predicted right and wrong",
-    "moments": "sums over held-out records of squared errors, of targets and of their squares",
+    "classes": "of held-out records: right and wrong predictions of each class",
+    "moments": "of held-out records: the sums of squared errors, of targets and of their squares",
 }
 MODEL = "the model"
 ITERATES = "the model after each step"
-STATISTICS = (
-    "sums over all records of products of features, and of features and labels, with noise; so the "
-    "model"
-)
+STATISTICS = "noisy sums over all records of products of features and of labels, and so the model"
 BY_BIN = (
-    "the numbers of held-out records of each class, predicted right and wrong and by bin of their "
-    "score, and the sum of squared errors"
+    "of held-out records: right and wrong predictions of each class by bin of their score, and the "
+    "sum of squared errors"
 )
 _COUNTS = "counts"
 
@@ -116,7 +112,7 @@ def expected_precision(config: TrainConfig, records: int) -> str | None:
         half_width(records, noise_of(config), share, hidden=config.hidden) for share in (0.5, 0.1)
     )
     return (
-        f"of {records} held-out records, counted with noise of {config.count_noise:g}, AUC will be "
+        f"with {records} held-out records and count noise {config.count_noise:g}, AUC will be "
         f"known to +- {half:.2g} (95 %) if half are of one class, to +- {tenth:.2g} if a tenth are."
     )
 

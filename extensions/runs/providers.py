@@ -23,7 +23,7 @@ DEALINGS: dict[str, Dealing] = {
         title="dealer",
         host_name="DEALER",
         notice=(
-            "A dealer, a process that holds no data, deals all correlated randomness. It must not "
+            "A dealer, a process without data, makes all correlated randomness. It must not "
             "collude with any party: together with one it can reconstruct every secret of the "
             "others."
         ),
@@ -33,24 +33,24 @@ DEALINGS: dict[str, Dealing] = {
         host_name="PARTIES",
         notice=(
             "The parties make all correlated randomness themselves, by oblivious transfer and "
-            "lattice encryption: nobody else takes part, and each is safe from all others together "
-            "if they follow the protocol. That takes the parties far more traffic than a dealer."
+            "lattice encryption. Each is safe from all others together, if they follow the "
+            "protocol. It takes the parties far more traffic than a dealer."
         ),
     ),
     "tfp": Dealing(
         title="first party trusted",
         host_name="INSECURE_TFP",
         notice=(
-            "CrypTen's default provider (trusted first party): party 0 deals all correlated "
-            "randomness and can reconstruct every secret of the others. Run it only where party 0 "
-            "is trusted, or use the provider 'dealer'."
+            "CrypTen's default provider (trusted first party): party 0 makes all correlated "
+            "randomness and can reconstruct every secret of the others. Use it only if party 0 is "
+            "trusted, or use the provider 'dealer'."
         ),
     ),
 }
 
 DEALER_NOISE_NOTICE = (
-    "The dealer adds noise, and nobody can see that it does. epsilon_without_noise_of in the "
-    "report tells what holds if it adds none, or tells a party."
+    "The dealer adds noise, and no party can check that it does. The report's "
+    "epsilon_without_noise_of shows epsilon if it adds none or tells a party."
 )
 
 

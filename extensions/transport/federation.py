@@ -51,7 +51,7 @@ class Member:
             host, _ = check_address("address", self.address)
             if is_unspecified(host):
                 allowed = "a place where the other members reach this one"
-                advice = "Give its own name or address: it listens on all its interfaces anyway."
+                advice = "Give its own name or address; it listens on all interfaces anyway."
                 raise ArgumentError("address", self.address, allowed, advice)
         elif self.address:
             raise ArgumentError("address", self.address, "for a client", code="conflict")
@@ -79,10 +79,10 @@ class Federation:
             for value in filter(None, (getattr(one, field) for one in self.members)):
                 plain = _place(value) if field == "address" else value
                 if plain in seen:
-                    raise ArgumentError(field, value, "of one member alone")
+                    raise ArgumentError(field, value, "of a single member")
                 seen.add(plain)
         if [one.role for one in self.members].count("dealer") > 1:
-            raise ArgumentError("role", "dealer", "of one member alone")
+            raise ArgumentError("role", "dealer", "of a single member")
 
     @property
     def parties(self) -> list[Member]:

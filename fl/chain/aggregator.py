@@ -117,7 +117,7 @@ class ChainAggregator(Aggregator):
         Whole(0, chains).check("edges", edges, "Each needs a chain.")
         one_of(LedBy).check("led_by", led_by)
         if led_by == "client" and edges:
-            rule, hint = "0 with {led_by=client}", "That client merges the chains."
+            rule, hint = "0 with {led_by=client}", "The leading client merges the chains."
             raise ArgumentError("edges", edges, rule, hint, code="range")
         POSITIVE.check("time_limit", time_limit)
         POSITIVE.check("timeout", timeout)

@@ -26,8 +26,8 @@ _WITH_DELTA = (*_OF_ALL_ROUNDS, "record-dp", "local-dp")
 _EVERYBODY = "each client's updates in all its rounds, from everybody, the server included"
 _PROTECTS = {
     "local-dp": _EVERYBODY,
-    "central-dp": "each client as a whole, from those who see models alone, not from the server",
-    "distributed-dp": "each client as a whole, from the server and clients on its side, too",
+    "central-dp": "each client as a whole, from those who see only models, but not from the server",
+    "distributed-dp": "each client as a whole, also from the server and clients on its side",
     "record-dp": "each record, from everybody but the client that has it",
     "sign-ds": _EVERYBODY,
 }

@@ -79,7 +79,7 @@ def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> Non
         raise ArgumentError("checkpoint", given, "a file to go on from, with {resume}")
     if checkpoint is not None and not resume and checkpoint.exists():
         advice = "Give {resume} to go on from it."
-        raise ArgumentError("checkpoint", str(checkpoint), "a file that is not there yet", advice)
+        raise ArgumentError("checkpoint", str(checkpoint), "a new file", advice)
     if save is not None and save.suffix not in (STATE_DICT, ARRAYS):
         allowed = f"a name that ends in {STATE_DICT} (state_dict) or {ARRAYS} (arrays)"
         raise ArgumentError("save", str(save), allowed)

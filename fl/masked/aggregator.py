@@ -24,7 +24,7 @@ from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 DEFAULT = FixedPoint()
-_THRESHOLD = Between(0.5, 1.0, below=True, hint="With less, a lying server could get an update.")
+_THRESHOLD = Between(0.5, 1.0, below=True, hint="With less, a lying server could learn an update.")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -177,7 +177,7 @@ class MaskedAggregator(Aggregator):
         most = _withstood(clients, t)
         if (siding := self.siding(_size(round))) > most:
             rule = f"at most {most} in a round of {clients} clients, of which {t} must stay"
-            hint = "Take more clients, or a higher {threshold}."
+            hint = "Use more clients, or a higher {threshold}."
             if self.graph is None or siding == self.colluders:
                 raise ArgumentError("colluders", siding, rule, hint, code="range")
             rule = f"a share of {rule}"

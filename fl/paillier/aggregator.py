@@ -168,7 +168,7 @@ class PaillierAggregator(Aggregator):
 
     def _check_shown(self) -> None:
         if self.hide_model:
-            rule, hint = "where there is no model", "fl.FederatedAveraging has one."
+            rule, hint = "without a model", "fl.FederatedAveraging has one."
             raise ArgumentError("hide_model", True, rule, hint, code="conflict")
 
     def session(
@@ -214,7 +214,7 @@ class PaillierAggregator(Aggregator):
         super().check_round(round)
         plan = round.plan
         if self.hide_model and plan is not None:
-            hint = "Any two rounds then have a client in common, who has the key to the model."
+            hint = "Then any two rounds share a client, who has the key to the model."
             part = plan.cohort / plan.population
             Between(0.5, 1.0, above=True).check("client_fraction", part, hint)
 

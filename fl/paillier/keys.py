@@ -110,7 +110,7 @@ def check_bits(bits: int, *, insecure_small_key: bool) -> None:
             "key_bits",
             bits,
             f"a multiple of 16 in {least}..{LARGEST_BITS}",
-            "" if insecure_small_key else "For experiments take {insecure_small_key=True}.",
+            "" if insecure_small_key else "For experiments, give {insecure_small_key=True}.",
             code="range",
         )
 

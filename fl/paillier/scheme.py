@@ -130,7 +130,7 @@ def _whole(name: str, value: int) -> int:
         return operator.index(value)
     except TypeError as error:
         given = f"a value of type {type(value).__name__}"
-        hint = "For a fraction, take round(value * 2**f) and divide what is decrypted by 2**f."
+        hint = "For a fraction, encrypt round(value * 2**f) and divide the result by 2**f."
         raise ArgumentError(name, given, "an integer", hint, code="type") from error
 
 

@@ -168,7 +168,7 @@ class PaillierServer(Machine):
         contents = [content for content in sealed if isinstance(content, bytes) and content]
         self._sealed = dict(zip(self._lacking, contents, strict=False))
         if len(contents) != len(sealed):
-            raise MessageError("it dealt something that is no sealed key")
+            raise MessageError("it dealt a message that is not a sealed key")
         self._key = PublicKey(modulus)
 
     def _pass_keys_on(self, now: float) -> Iterable[Output]:
@@ -210,7 +210,7 @@ class PaillierServer(Machine):
             reasons = "; ".join(f"client {k}: {why}" for k, why in self._failed.items())
             raise self.failure(
                 f"no client decrypted the sum of clients {sorted(self._included)}: {reasons}. If "
-                "all found it out of range, one of them did not follow the protocol."
+                "all found it out of range, one of them broke the protocol."
             )
         rows = as_rows([int(total) for total in self._sums], self._bits // 4)
         yield self.send(candidates[0], "decrypt", ciphertexts=rows)

@@ -111,7 +111,7 @@ class CentralDP(Mechanism):
         self.ledger = Ledger() if self.sampling == "poisson" else ClientLedgers()
         self._rate = self._expected = 0.0
         self._idle: frozenset[int] = frozenset()
-        hint = "So the grid is finer than the noise. Raise {clip} or {frac_bits}."
+        hint = "Then the grid is finer than the noise. Raise {clip} or {frac_bits}."
         Between(self._least_clip).check("clip", self.clip, hint)
 
     @property
@@ -151,7 +151,7 @@ class CentralDP(Mechanism):
         finest = self._bits if self.adaptive is None else self.frac_bits
         if finest > grid.frac_bits:
             rule = f"at most {grid.frac_bits}, those of the aggregator's fixed point"
-            hint = "Rounded to that, updates would exceed the clipping norm."
+            hint = "Otherwise rounded updates would exceed the clipping norm."
             raise ArgumentError("frac_bits", finest, rule, hint, code="range")
         if grid.saturation == "error" and self.clip > grid.clip:
             rule = f"at most {grid.clip:g}, the range of the aggregator's fixed point"

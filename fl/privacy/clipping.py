@@ -47,7 +47,7 @@ def bits_for(scale: float, least: float) -> int:
     units = least / scale if scale > 0.0 else math.inf
     if not 0.0 < units < math.inf:
         rule, hint = (
-            "of a deviation that double precision has",
+            "within double precision",
             "Change the clipping norm, or the noise.",
         )
         raise ArgumentError("noise", scale, rule, hint, code="range")

@@ -106,10 +106,9 @@ class DistributedDP(Mechanism):
             raise ArgumentError("mechanism", type(self).__name__, rule, hint)
         self._sharers, grid = aggregator.honest(cohort), aggregator.fixed_point
         if self._sharers < 1 or grid is None:
-            rule = "one whose server learns sums of many clients only"
+            rule = "an aggregator whose server learns only sums of many clients"
             hint = (
-                "Take MaskedAggregator, on no graph that the server draws. If the server adds the "
-                "noise itself, take CentralDP."
+                "Use MaskedAggregator without a graph. If the server adds the noise, use CentralDP."
             )
             raise ArgumentError("aggregator", type(aggregator).__name__, rule, hint)
         self._frac_bits = bits_for(self.share, NOISE_UNITS)

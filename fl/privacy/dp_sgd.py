@@ -148,13 +148,13 @@ class LocalDPSGD:
                     if not usual:  # labels which other losses take
                         continue
                     kinds = f"outputs of shape {tuple(whole.shape)} and labels of type {y.dtype}"
-                    rule = f"one that takes {kinds}"
+                    rule = f"one that accepts {kinds}"
                     raise ArgumentError("loss", name, rule, f"{error}", code="type") from error
                 if not fits:
-                    rule = "the mean or the sum of what it is of each record, to be one for each"
+                    rule = "the mean or the sum of each record's loss, so that each has its own"
                     hint = (
-                        "It divides by something of its batch, such as the number of labels that "
-                        "it keeps. Take reduction='sum', or torch.nn.CrossEntropyLoss(weight=...)."
+                        "It divides by a number that depends on the batch, such as its kept "
+                        "labels. Use reduction='sum', or torch.nn.CrossEntropyLoss(weight=...)."
                     )
                     raise ArgumentError("loss", name, rule, hint)
                 if device.type != "cpu":  # which would not go on after an error

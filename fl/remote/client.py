@@ -284,7 +284,7 @@ class RemoteClient:
         except MessageError:
             raise
         except (OSError, ValueError) as error:
-            rule = "one whose notes can be read and written"
+            rule = "a folder whose files can be read and written"
             raise ArgumentError("folder", str(folder), rule, code="file") from error
 
 
@@ -298,8 +298,8 @@ def made(client: int, make: Callable[[], RemoteClient]) -> RemoteClient:
         return make()
     except Exception as error:
         LOG.error("client %d has no part in the run: %s: %s", client, type(error).__name__, error)
-        rule = "one that its host can make of its settings and records"
-        raise ArgumentError("client", client, rule, "Its own log says why.") from None
+        rule = "a client that its host can set up"
+        raise ArgumentError("client", client, rule, "See its own log.") from None
 
 
 def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggregator:
@@ -310,7 +310,7 @@ def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggr
     ArgumentError if it is not for clients on other hosts, or they sign and there are no keys.
     """
     aggregator = settings.aggregator
-    hosts = "where clients are on other hosts"
+    hosts = "because clients are on other hosts"
     if aggregator.hides_model:
         hint = "The server evaluates and saves the model."
         raise ArgumentError("hide_model", True, hosts, hint, code="conflict")
@@ -321,7 +321,7 @@ def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggr
     if stateful or settings.shared != "all":
         name = "train" if stateful else "shared"
         value = type(settings.training).__name__ if stateful else settings.shared
-        hint = "A client that starts anew would have lost what it keeps between rounds."
+        hint = "A client that restarts would lose what it keeps between rounds."
         raise ArgumentError(name, value, hosts, hint, code="conflict")
     if aggregator.signs and identities is None:
         rule = f"with {type(aggregator).__name__}, whose clients sign"

@@ -74,7 +74,7 @@ class RemoteRun(Course):
         self.check_model(self.model, self.clients)
         probe = self.announced(1, dict.fromkeys(range(self.clients), 1), self.clients)
         if self.aggregator.others(probe):
-            rule = "where clients are on other hosts: edges have none"
+            rule = "because clients are on other hosts, and edges have none"
             raise ArgumentError("edges", "some", rule, "Take {edges=0}.", code="conflict")
         self.keys: dict[int, str] = {}
         self._nodes: dict[int, int] = {}

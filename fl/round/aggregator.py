@@ -158,7 +158,7 @@ class Aggregator(ABC):
         Raises:
             ArgumentError: too few clients, or weights that could overflow.
         """
-        hint = "A mean of fewer would give an update away. Raise {client_fraction}."
+        hint = "A mean of fewer would reveal an update. Raise {client_fraction}."
         Whole(self.min_clients).check("clients of a round", len(weights), hint)
         if self.fixed_point is not None:
             self.fixed_point.check_weights(weights)

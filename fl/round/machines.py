@@ -133,7 +133,7 @@ class Refusal:
         if isinstance(error, MessageError | UpdateError | ArgumentError):
             return cls(client, str(error))
         LOG.error("client %d leaves the round", client, exc_info=error)
-        return cls(client, "an error on its host, which its own log tells")
+        return cls(client, "an error on its host; see its own log")
 
     def withdrawal(self, number: int) -> Message:
         """Returns what a server's machine receives of a client that left a round of that number."""

@@ -101,8 +101,8 @@ class FixedPoint:
         """
         if self.saturation == "error" and np.any(np.abs(update) > self.clip):
             raise UpdateError(
-                f"values lie beyond +-{self.clip:g}: "
-                'widen the range (clip) of the fixed point, or take saturation="clip"'
+                f"values lie beyond +-{self.clip:g}: widen the fixed point's range (clip), or give "
+                'saturation="clip"'
             )
 
     def encode(self, update: Vector, weight: int = 1) -> RingVector:

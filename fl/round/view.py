@@ -106,7 +106,7 @@ class Transcript:
         return iter(self.messages)
 
     def _check(self, *enough: Keep) -> None:
-        one_of(enough).check("transcript", self.keep, "Ask for it when the round is made.")
+        one_of(enough).check("transcript", self.keep, "Ask for it when you make the round.")
 
     def add(self, entry: Sent) -> Sent | None:
         """Counts a message that is sent, and returns what is kept of it."""

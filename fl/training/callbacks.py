@@ -106,7 +106,7 @@ class TensorBoardWriter:
         except ImportError as error:
             rule, hint = (
                 "where TensorBoard is",
-                "Type: pip install tensorboard. Or take fl.CSVWriter.",
+                "Type: pip install tensorboard. Or use fl.CSVWriter.",
             )
             raise ArgumentError("folder", str(folder), rule, hint) from error
         with _private():

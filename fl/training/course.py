@@ -202,8 +202,8 @@ class Course(RunSettings):
         model = get_weights(self.model, without=self._parts.without)
         weights = np.concatenate([model, self._extra])
         if weights.size != (first := self._of_parameters.size):
-            hint = "Make a new run of it, with the same mechanism, whose ledger goes on."
-            rule = f"one of which {first} values are exchanged, as when the run was made"
+            hint = "Make a new run with the same mechanism, whose ledger goes on."
+            rule = f"a model that exchanges {first} values, as when the run was made"
             raise ArgumentError("model", f"{weights.size} values", rule, hint, code="shape")
         return weights
 
@@ -312,8 +312,8 @@ class Course(RunSettings):
         """
         ledger = self.mechanism.ledger
         if ledger is not None and ledger.phases:
-            rule = "one without releases in its ledger, which the state's takes the place of"
-            hint = "Give the run that loads a state a new mechanism."
+            rule = "a new mechanism, because the state's ledger replaces its ledger"
+            hint = "Make the run with a new mechanism, then load the state."
             raise ArgumentError("mechanism", type(self.mechanism).__name__, rule, hint)
         path = Path(path)
         state = Checkpoint.read(path)

@@ -42,8 +42,8 @@ def as_tensors(records: Records, name: str, *, hidden: bool = False) -> tuple[Te
     except (TypeError, ValueError, RuntimeError) as error:
         rule = "a data set of pairs, or a pair (records, labels), of numbers"
         hint = (
-            "All records have one shape, and so have all labels. fl.datasets.tensors takes frames "
-            f"and loaders, fl.tokens makes integers of texts. {error}"
+            "All records need one shape, and so do all labels. For frames and loaders use "
+            f"fl.datasets.tensors, and for texts fl.tokens. {error}"
         )
         raise ArgumentError(name, _kind_of(records), rule, hint, code="type") from error
     rows, labels = (len(part) if part.numel() and part.ndim else 0 for part in (x, y))

@@ -66,7 +66,7 @@ def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> boo
         return ACCURACY in evaluate(model, x[:ROWS], y[:ROWS], loss, {})
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         shown = f"{y.dtype} of shape {tuple(y.shape)}"
-        rule, hint = "what the loss takes with the model's outputs", f"{error}"
+        rule, hint = "what the loss accepts for the model's outputs", f"{error}"
         raise ArgumentError(f"labels of {name}", shown, rule, hint, code="data") from error
 
 

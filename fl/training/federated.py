@@ -143,7 +143,7 @@ class FederatedAveraging(Course):
     def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:
         """Returns clients' own tests, which are of clients of this run."""
         if wrong := [client for client in tests if client not in range(len(self._records))]:
-            rule = f"by client, in 0..{len(self._records) - 1}"
+            rule = f"keyed by client, in 0..{len(self._records) - 1}"
             raise ArgumentError("own_tests", wrong, rule, code="range")
         return tests
 

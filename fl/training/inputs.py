@@ -44,7 +44,7 @@ def checked_records(
             do not fit it; names whose.
     """
     if wrong := sum(int((~entry.isfinite()).sum()) for entry in model.state_dict().values()):
-        rule = "one of finite weights"
+        rule = "a model of finite weights"
         raise ArgumentError("model", f"{wrong} NaN or infinite weights", rule, code="range")
     outputs: dict[tuple[Any, ...], tuple[int, ...]] = {}
     pairs = [as_tensors(records, name, hidden=hidden) for name, records in named.items()]
@@ -81,7 +81,7 @@ def _numbers(y: Tensor) -> Tensor:
 
 
 def _of_another_shape(y: Tensor, outputs: tuple[int, ...], name: str) -> ArgumentError:
-    rule = f"{outputs} as the model's outputs, a record"
+    rule = f"{outputs} for each record, as the model's outputs"
     hint = f"Type: labels.reshape{(-1, *outputs)}."
     return ArgumentError(name, tuple(y.shape[1:]), rule, hint, code="shape")
 
@@ -111,8 +111,8 @@ def _check_loss(loss: Loss, outputs: tuple[int, ...], y: Tensor, name: str) -> N
     except ArgumentError:
         raise
     except Exception as error:  # of whatever kind: made-up values are nobody's
-        rule = f"what the loss takes with outputs of shape {outputs}, a record: {error}"
-        hint = "Labels that are not classes are floating-point numbers of the outputs' shape."
+        rule = f"what the loss accepts for outputs of shape {outputs} per record: {error}"
+        hint = "Unless labels are classes, give floating-point numbers of the outputs' shape."
         shown = f"{y.dtype} of shape {tuple(y.shape)}"
         raise ArgumentError(name, shown, rule, hint, code="data") from error
 
@@ -131,7 +131,7 @@ def check_single(model: nn.Module, x: Tensor, name: str) -> None:
             trained(two[:1])
         except Exception as error:
             rule = "2 or more with this model"
-            hint = f"Take {{drop_last=True}}, larger steps and clients, or GroupNorm. {error}"
+            hint = f"Give {{drop_last=True}}, larger steps or clients, or use GroupNorm. {error}"
             fewest = f"fewest records in a step of {name}"
             raise ArgumentError(fewest, 1, rule, hint, code="range") from error
 
@@ -162,6 +162,6 @@ def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
         given = f"{kind}shape {tuple(record.shape[1:])}"
         hint = "Integers stay integers: give floating-point numbers to a model that needs them."
         hint = f"{hint} {error}"
-        raise ArgumentError(name, given, "what the model takes", hint, code="shape") from error
+        raise ArgumentError(name, given, "what the model accepts", hint, code="shape") from error
     finally:
         model.train(training)

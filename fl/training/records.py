@@ -77,8 +77,7 @@ def partition(
     raise ArgumentError(
         "alpha",
         alpha,
-        f"such that no client is left with fewer than {min_size} records, as {few} are in draw "
-        f"{DRAWS}",
+        f"such that each client gets at least {min_size} records ({few} got fewer in draw {DRAWS})",
         "Raise it, or take fewer clients.",
         code="range",
     )

@@ -187,7 +187,7 @@ class RunSettings:
             raise ArgumentError("server_optimizer", name, f"with {hidden}", code="conflict")
         if type(self.mechanism).server is not Mechanism.server:
             name = type(self.mechanism).__name__
-            rule = f"one that leaves the mean as it is, with {hidden}"
+            rule = f"a mechanism that leaves the mean unchanged, because of {hidden}"
             raise ArgumentError("mechanism", name, rule)
 
     def _training(self) -> ClientTraining:
@@ -245,8 +245,8 @@ class RunSettings:
                 where the mechanism trains on single records; or as `Mechanism.check_aggregator`.
         """
         if self.mechanism.training is not None and (layers := batch_norms(model)):
-            rule = f"one without BatchNorm with {type(self.mechanism).__name__}"
-            hint = f"It mixes records, as layer {layers[0]!r} does. Take GroupNorm."
+            rule = f"a model without BatchNorm, because of {type(self.mechanism).__name__}"
+            hint = f"Layer {layers[0]!r} mixes records. Use GroupNorm."
             raise ArgumentError("model", type(model).__name__, rule, hint)
         parts = self.parts(model)
         if parts.local and getattr(self.training, "whole_model", False):

@@ -194,7 +194,7 @@ class Trainer:
     def _stop(self, reason: str = "") -> None:
         """Ends the processes; this one trains the clients of further rounds."""
         if reason:
-            LOG.info("one process trains all clients, without other workers: %s", reason)
+            LOG.info("one process trains all clients, without more workers: %s", reason)
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         self._pool, self._workers = None, 1
@@ -223,7 +223,7 @@ class Trainer:
         if isinstance(trained, UpdateError):
             return trained
         LOG.error("client %d cannot train: %s", client, trained.error)
-        reason = "it cannot train its model: its own log says why"
+        reason = "it cannot train its model: see its own log"
         return weights if self._hidden else UpdateError(reason)
 
     def __enter__(self) -> Self:
@@ -289,7 +289,7 @@ class _Task:
         try:
             trained = self.cohorts.train(weights, given, rounds)
         except Exception as error:  # which the trial on made-up records did not show
-            LOG.warning("a cohort cannot train, and its clients do one by one: %s", error)
+            LOG.warning("a cohort cannot train at once, so its clients train one by one: %s", error)
             return [self._alone(weights, *one) for one in zip(records, rounds, strict=True)]
         return [
             _Trained(one) if fits else self._alone(weights, own, each)
@@ -358,8 +358,8 @@ def _pickled(task: _Task) -> bytes:
         raise ArgumentError(
             "model, loss, train",
             type(task.model).__name__,
-            "picklable where workers are several",
-            f"Define them at the top of a module, or take {{workers=1}}. {error}",
+            "picklable, because there are several workers",
+            f"Define them at the top of a module, or give {{workers=1}}. {error}",
             code="type",
         ) from error
 

@@ -15,11 +15,11 @@ MESSAGES = {
     "cut_otherwise": "Piece 2 of a batch is due, and this is piece 2, .*cut otherwise",
     "used_whole_too": "batch was used for an earlier step",
     "pieces_of_pieces": "x is the features of a batch, not part of a whole batch",
-    "targets_of_another_batch": "y is the targets of a batch, not those of the batch whose fea",
-    "features_as_targets": "y is the features of a batch, not those of the batch whose features",
+    "targets_of_another_batch": "y is the targets of a batch, not those of the batch of x",
+    "features_as_targets": "y is the features of a batch, not those of the batch of x",
     "targets_as_features": "x is the targets of a batch, not the features of a batch",
     "changed_between_pieces": "x is changed since it was the features of a batch, not what it was",
-    "saved_in_the_middle": "others are due.*Save after a step",
+    "saved_in_the_middle": "Only some pieces.*Save after a step",
     "no_rows": "rows = 0:",
 }
 

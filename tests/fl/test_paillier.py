@@ -328,7 +328,7 @@ def test_multiple_of_a_prime_factor_is_refused_as_a_ciphertext():
         (lambda body: {"modulus": body["modulus"] - 1}, "it dealt no key of 256 bits"),
         (lambda body: {"exchange": bytes(32)}, "another X25519 key than its own"),
         (lambda body: {"sealed": body["sealed"][1:]}, "did not deal to the 3 clients without key"),
-        (lambda body: {"sealed": [b"", 3, b"x"]}, "something that is no sealed key"),
+        (lambda body: {"sealed": [b"", 3, b"x"]}, "a message that is not a sealed key"),
     ],
 )
 def test_dealer_of_no_key_is_left_out_and_the_next_one_deals(alter, reason):
@@ -360,9 +360,7 @@ def test_wrong_sum_is_noticed_and_another_client_decrypts_it(alter):
 
 
 def test_update_under_another_key_that_claims_to_be_right_never_gives_a_mean():
-    with pytest.raises(
-        RoundError, match="no client decrypted the sum of .* did not follow the pro"
-    ):
+    with pytest.raises(RoundError, match="no client decrypted the sum of .* broke the pro"):
         run_altered(1, "update", with_first(lambda c: c ^ 1 << 200))
 
 

@@ -24,8 +24,8 @@ from tf_encrypted.keras.layers import Dense
 EVERY = 2
 JOIN_SECONDS = 45
 SIZES = (30, 20)
-FINISHED = "of a run whose result was not opened yet"
-TOO_EARLY = ("a folder with a checkpoint of party", "of checkpoints of which all parties have one")
+FINISHED = "of a run that is not finished"
+TOO_EARLY = ("a folder with a checkpoint of party", "that all parties have a checkpoint of")
 """What a player says that was lost before its first checkpoint: nothing was released."""
 
 

@@ -30,8 +30,8 @@ EPSILON, STEPS = 2.0, 200
 PAID = 0.98 * EPSILON
 STATED = "epsilon 2"
 """What a player prints of the run that a client begins."""
-FINISHED = "of a run whose result was not opened yet"
-TOO_EARLY = ("a folder with a checkpoint of party", "of checkpoints of which all parties have one")
+FINISHED = "of a run that is not finished"
+TOO_EARLY = ("a folder with a checkpoint of party", "that all parties have a checkpoint of")
 
 
 @pytest.fixture(scope="module")

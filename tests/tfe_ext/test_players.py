@@ -349,16 +349,16 @@ def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
     """Players of other hosts are started there, each by its name."""
     here, there = free_addresses(SERVERS), "192.0.2.7:4440"  # an address that nobody has
     file = write(tmp_path / "here.json", here)
-    assert told(file).startswith("All 3 players start on this host, which so has all shares: ")
+    assert told(file).startswith("All 3 players start on this host, which therefore has all shares")
     assert told(file, "server1") == "Player server1 starts on this host."
     file = write(tmp_path / "there.json", {**here, "server1": there})
     assert told(file, "server0") == "Player server0 starts on this host."
     assert told(file, "server1", insecure_open_port=True).startswith(
-        f"This host has no address {there}, which the file"
+        f"This host lacks the address {there} that the file"
     )
     ended = pea("players", "--players", file)
     assert ended.returncode == 1
-    assert "pea: --player must be given because other hosts have players." in ended.stderr
+    assert "pea: --player must be given because some players are on other hosts." in ended.stderr
     assert f"Not on this one: server1 at {there}." in ended.stderr
 
 

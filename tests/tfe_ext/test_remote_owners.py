@@ -349,7 +349,7 @@ def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
     late = Shelves(tmp_path, resume=True)
     refused = late.ask(0, "settle", offers=late.offers)["refused"]
     assert refused["name"] == "checkpoint"
-    assert refused["rule"] == "of a run whose result was not opened yet"
+    assert refused["rule"] == "of a run that is not finished"
 
 
 def test_a_shelf_refuses_another_client_and_another_run(tmp_path):
@@ -359,7 +359,7 @@ def test_a_shelf_refuses_another_client_and_another_run(tmp_path):
     assert refused["refused"]["rule"] == "the one that began last"
     shelves.all("write", {"shares": SHARES}, step=1, **STATE)
     other = Shelves(tmp_path, resume=True, manifest="another")
-    rule = "'m', as when the run was begun"
+    rule = "'m', as at the start of the run"
     refused = other.ask(0, "check")["refused"]
     assert (refused["name"], refused["rule"]) == ("manifest", rule)
     again = Shelves(tmp_path).ask(0, "check")

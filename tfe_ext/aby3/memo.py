@@ -75,7 +75,7 @@ def kept(method: Callable[..., Any]) -> Callable[..., Any]:
                     f"operand of {method.__name__}",
                     operand,
                     "a tensor of the protocol that computes",
-                    "Another one made it: give the value again, to this one.",
+                    "Another protocol made it: share the value again with this one.",
                 )
         if tf.executing_eagerly() or get_config().debug:
             return method(self, *args, **kwargs)

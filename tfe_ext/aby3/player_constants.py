@@ -163,8 +163,8 @@ def _check_devices(definition: FunctionDef, device: str) -> None:
         if place not in (device, HERE):
             raise InsecureError(
                 f"A function of the player on {device} computes {node.name} on {place}, which "
-                "would get the player's values. Compute there on shares, outside of the function: "
-                "what is opened to a player is an argument of tfe.define_local_computation."
+                "would see the player's values. Compute there on shares, outside of the function. "
+                "To open something to a player, pass it to tfe.define_local_computation."
             )
 
 

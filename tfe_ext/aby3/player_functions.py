@@ -82,9 +82,9 @@ def _place(device: str, operation: tf.Operation) -> str:
 
 
 _ADVICE = (
-    "TensorFlow sends a function's constants to every server. Make it inside of what is given to "
-    'tfe.define_private_input, or outside of the tf.function in `with tfe_ext.owned_by("alice"):`, '
-    "and give it as an argument."
+    "TensorFlow sends a function's constants to every server. Make it inside the function that you "
+    "give to tfe.define_private_input. Or make it outside of the tf.function, within `with "
+    'tfe_ext.owned_by("alice"):`, and pass it as an argument.'
 )
 _TAKEN = "_tfe_ext_taken_by_owners"
 _LOOPS = ("While", "StatelessWhile")

@@ -218,8 +218,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
         native_type(kwargs.get("factory") or self.default_factory)
         if not (tf.executing_eagerly() or isinstance(initial_value, ABY3Tensor)):
             raise InsecureError(
-                "A private variable of a value in the clear, made within a tf.function, would give "
-                "the value to every server. Make it before, or from a private input."
+                "A private variable that a tf.function makes from a clear value would show it to "
+                "every server. Make it before, or from a private input."
             )
         return follow(super().define_private_variable(initial_value, *args, **kwargs))
 

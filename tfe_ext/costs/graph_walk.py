@@ -208,7 +208,7 @@ def _turns(op: Any, condition: Any, body: Any) -> int:
         "function",
         op.name,
         "a graph without messages in loops of unknown length",
-        "Let the loop count by a constant while it is less than one.",
+        "Make the loop count up by a constant, and stop at a constant.",
     )
 
 

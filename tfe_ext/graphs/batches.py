@@ -137,8 +137,8 @@ class SharedRecords:
             raise ArgumentError(
                 "x",
                 "a private tensor",
-                "each owner's records, by name, for a sample_rate below 1",
-                "The owner of a record draws its sample before it is shared.",
+                "a dictionary of each owner's records, because sample_rate is below 1",
+                "Each owner draws its sample before it shares records.",
             )
         return [self.size]
 
@@ -213,7 +213,7 @@ def check_players(argument: str, owners: Iterable[str]) -> None:
     players = [player.name for player in tfe.get_config().players]
     for name in owners:
         if name not in players:
-            allowed = f"of players, {', '.join(players)}"
+            allowed = f"a dataset of one of the players {', '.join(players)}"
             raise ArgumentError(argument, f"of {name}", allowed, code="choice")
 
 

@@ -68,14 +68,14 @@ def _place_of(name: str, dataset: tf.data.Dataset, device: str) -> str:
     variant = dataset._variant_tensor
     if not tf.is_tensor(variant) or not hasattr(variant, "backing_device"):
         given = f"a dataset of {name} made within a function"
-        raise ArgumentError("x", given, "one made outside of functions")
+        raise ArgumentError("x", given, "a dataset made outside of functions")
     place: str = variant.backing_device
     others = {player.device_name: player.name for player in tfe.get_config().players}
     if place != device and place in others:
         raise ArgumentError(
             "x",
             f"a dataset of {name} on the device of {others[place]}",
-            f"on that of {name}, or in this process",
+            f"a dataset on the device of {name}, or in this process",
             f'Make it under tf.device(tfe.get_config().get_player("{name}").device_name).',
         )
     return place
@@ -87,8 +87,8 @@ def _records_of(name: str, dataset: tf.data.Dataset, network: Network) -> tf.dat
         raise ArgumentError(
             "x",
             f"a dataset of {name} with repeat()",
-            "one that gives each record once",
-            "A record that comes several times counts several times. Give {epochs} instead.",
+            "a dataset that gives each record once",
+            "A repeated record would count several times. Give {epochs} instead.",
         )
     if not isinstance(spec, tuple) or len(spec) != 2 or not all(map(_is_numeric, spec)):
         raise ArgumentError("x", f"{spec} of {name}", _PAIR, code="type")
@@ -103,7 +103,7 @@ def _records_of(name: str, dataset: tf.data.Dataset, network: Network) -> tf.dat
 
 def _everything(name: str, dataset: tf.data.Dataset) -> Any:
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ArgumentError("x", f"a dataset without end of {name}", "one that ends")
+        raise ArgumentError("x", f"a dataset without end of {name}", "a dataset that ends")
     whole = dataset.batch(np.iinfo(np.int64).max)
     try:
         return whole.get_single_element()

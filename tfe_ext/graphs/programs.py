@@ -51,7 +51,7 @@ class Sampling:
         if most is not None:
             Whole(1).check("physical_rows", most)
             if not isinstance(records, OwnersRecords):
-                allowed = "None for records that are shared already, as one batch"
+                allowed = "None, because these records are already shared as one batch"
                 raise ArgumentError("physical_rows", most, allowed)
         return cls(records, rows, rate, source, pieces_of(rows, most))
 

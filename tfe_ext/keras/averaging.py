@@ -57,7 +57,7 @@ class MeanOfIterates(Callback):
                 "initial_step",
                 self._made,
                 f"at most {self._made - self._counted} without checkpoints of those iterates",
-                "Their mean is not known otherwise.",
+                "Otherwise their mean is unknown.",
                 code="range",
             )
         if self._mean.count > 1:

@@ -58,7 +58,7 @@ class Optimizer(Counted):
             raise ArgumentError(
                 f"{type(self).__name__}.{name}",
                 type(value).__name__,
-                f"what can be is {', '.join(_attributes(type(self)))}",
+                f"you can change {', '.join(_attributes(type(self)))}",
                 f"Make another optimizer, compile the model with it, and {GO_ON}",
                 code="fixed",
             )
@@ -114,8 +114,8 @@ class Optimizer(Counted):
     def compile(self, weights: Any) -> None:
         """Raises GradientError: the host's models give no single example's gradient."""
         raise GradientError(
-            "This optimizer trains tfe_ext.keras.Sequential: TF Encrypted's own models add up the "
-            "gradients of a batch before anything could be clipped."
+            "This optimizer needs tfe_ext.keras.Sequential, because TF Encrypted's own models add "
+            "up the gradients of a batch before PEA could clip them."
         )
 
     def begin(self, step: Step, steps: int) -> None:

@@ -72,7 +72,7 @@ class Residual(Layer):
             raise ArgumentError(
                 f"layers of {self.name}",
                 f"records of {[*input_shape[1:]]} to {shape[1:]}",
-                "layers that return records of the shape they take, for the sum",
+                "layers whose output has the shape of their input, because both are added",
                 code="shape",
             )
         self.built = True
@@ -104,25 +104,23 @@ def check_layer(layer: Any) -> None:
     if isinstance(layer, BatchNormalization):
         raise unsupported(
             layer,
-            "it mixes the records of a batch, so that none has a gradient; leave it out, as what "
-            "tanh, sigmoid and relu return is bounded",
+            "it mixes the records of a batch, so no record has its own gradient; leave it out, "
+            "because tanh, sigmoid and relu are bounded without it",
         )
     if not isinstance(layer, _KINDS) or isinstance(layer, DepthwiseConv2D):
-        raise unsupported(layer, "no per-example norm is defined for it")
+        raise unsupported(layer, "PEA knows no per-example norm for it")
     if any(_is_own(layer, name) for name in ("call", "__call__", "backward", "build")):
-        raise unsupported(
-            layer, "it has a call, backward or build of its own, which training would pass by"
-        )
+        raise unsupported(layer, "it overrides call, backward or build, which training would skip")
     if layer.lazy_normalization:
         raise unsupported(
             layer,
-            "lazy_normalization divides gradients by the batch size before they are clipped; leave "
-            "it out, as the optimizer divides by the expected batch size",
+            "lazy_normalization divides gradients by the batch size before clipping; leave it out, "
+            "because the optimizer divides by the expected batch size",
         )
     if getattr(layer, "data_format", "channels_last") != "channels_last":
         raise unsupported(layer, "it takes channels first; use channels_last")
     if isinstance(layer, Conv2D) and len(set(layer.strides)) > 1:
-        raise unsupported(layer, f"its strides are {layer.strides}, of which the host counts one")
+        raise unsupported(layer, f"its strides are {layer.strides}, and the host uses only one")
     activation_of(layer)
     for inner in inner_of(layer):
         check_layer(inner)
@@ -276,11 +274,11 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
         )
     if not building.is_trained:
         raise UnsupportedLayerError(
-            "All layers of the model have trainable=False, so there is nothing to train. Leave one."
+            "All layers of the model have trainable=False. Set trainable=True for at least one."
         )
     if not building.is_open:
         raise unsupported(
-            layers[-1], "the loss is computed from logits, so nothing stands behind the last Dense"
+            layers[-1], "the loss takes logits, so the last Dense must be the last layer"
         )
     stages = building.sketch.stages
     if not isinstance(stages[-1], Linear):
@@ -329,7 +327,7 @@ class _Building:
         if function is None:
             return
         if not self.is_open:
-            raise unsupported(layer, "it does not stand behind a linear layer")
+            raise unsupported(layer, "it must follow a linear layer")
         self.sketch.activation(function)
         self.is_open = False
 
@@ -373,9 +371,7 @@ class _Building:
             self.sketch.largest(layer.pool_size, stride=layer.strides, padding=padding)
             return
         if padding != ((0, 0), (0, 0)):
-            raise unsupported(
-                layer, "Keras does not count the padding of a mean; use padding='valid'"
-            )
+            raise unsupported(layer, "Keras leaves padding out of a mean; use padding='valid'")
         self.sketch.average(layer.pool_size, stride=layer.strides)
 
 

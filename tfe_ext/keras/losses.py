@@ -58,7 +58,7 @@ def loss_of(loss: Any) -> Loss:
             code="type",
         )
     if not loss.from_logits:
-        advice = "Leave out the activation behind the last Dense."
+        advice = "Leave out the activation after the last Dense."
         raise ArgumentError("loss.from_logits", False, "True", advice)
     if loss.lazy_normalization:
         advice = "The optimizer divides by the batch size."
@@ -70,7 +70,7 @@ def loss_of(loss: Any) -> Loss:
         raise ArgumentError(
             f"loss.{own[0]}",
             "one of its own",
-            f"that of {type(host).__name__}, whose gradient a private step takes",
-            "Training never asks for another gradient.",
+            f"that of {type(host).__name__}, whose gradient a private step uses",
+            "Training uses no other gradient.",
         )
     return found

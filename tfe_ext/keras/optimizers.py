@@ -150,10 +150,10 @@ class _ByMoments(Optimizer):
         unit = _unit_of(step.rule)
         if self._unit not in (None, unit):
             raise GradientError(
-                f"After {self.iterations} steps moments are in units of {self._unit:.6g}, not of "
-                f"{unit:.6g}: the bound of gradients, the noise and, without privacy, the "
-                "expected batch size stay as they are. Compile the model with another optimizer, "
-                f"and {GO_ON}"
+                f"After {self.iterations} steps moments are in units of {self._unit:.6g}, and "
+                f"these settings need {unit:.6g}. Keep the gradients' bound, the noise and, "
+                "without privacy, the expected batch size. Or compile the model with another "
+                f"optimizer, and {GO_ON}"
             )
         return step
 

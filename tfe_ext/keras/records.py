@@ -154,9 +154,9 @@ def records_of(x: Any, y: Any, max_feature_norm: float) -> tuple[Replicated, Rep
         raise ArgumentError(
             "x, y",
             ", ".join(given),
-            "each owner's records by its name, or both tensors that one call of vouch_for returned",
-            "An operation on encrypted records may mix them or scale them. For private tensors "
-            "declare what cannot be checked: tfe_ext.keras.vouch_for(x, y, max_feature_norm=...).",
+            "a dictionary of each owner's records, or both tensors of one call of vouch_for",
+            "An operation on encrypted records may mix or scale them. For private tensors, declare "
+            "what PEA cannot check: tfe_ext.keras.vouch_for(x, y, max_feature_norm=...).",
             code="type",
         )
     bound = x.batch.public.feature_norm

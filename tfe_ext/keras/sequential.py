@@ -154,9 +154,9 @@ class Sequential(Weighted, host.Sequential):
         for name, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics)):
             if given:
                 advice = (
-                    "Metrics of training records would be opened at each step, and no epsilon "
-                    "covers them. Call evaluate(x, y), or fit(validation_data=(x, y)), which opens "
-                    "the number of right predictions on held-out records only."
+                    "Metrics of training records would be opened at each step without an epsilon. "
+                    "Call evaluate(x, y), or fit(validation_data=(x, y)), which opens only the "
+                    "number of right predictions on held-out records."
                 )
                 raise ArgumentError(name, given, "", advice, code="conflict")
         kind = loss_of(loss)
@@ -236,8 +236,8 @@ class Sequential(Weighted, host.Sequential):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         if type(self).call is not Sequential.call or "call" in vars(self):
             raise UnsupportedLayerError(
-                f"{type(self).__name__} has a call of its own, which training would pass by. Put "
-                "what it does into layers, or into what each owner makes of its records."
+                f"{type(self).__name__} overrides call, which training would skip. Move that code "
+                "into layers, or into the owners' preparation of records."
             )
         self._kind = loss_of(self._loss)
         return self._optimizer
@@ -293,7 +293,7 @@ class Sequential(Weighted, host.Sequential):
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""
-        raise GradientError("There is no backward() of a whole batch here. Call fit().")
+        raise GradientError("This model cannot run backward() on a whole batch. Call fit().")
 
     def fit_batch(self, x: Any, y: Any) -> None:
         """Raises GradientError: the host's would reveal the loss of the batch."""

@@ -91,7 +91,7 @@ class RateSetting(Setting):
             raise ArgumentError(
                 "learning_rate",
                 value,
-                "with the schedule that the optimizer was made with",
+                "because the optimizer was made with a schedule",
                 "Make it with a number if callbacks are to change it.",
                 code="conflict",
             )

@@ -166,7 +166,7 @@ class Trainer:
     def cost(self, *, memory: bool = False) -> Cost:
         """Returns what the last step costs, read from its graph."""
         if self.step is None:
-            raise GradientError("No step was traced yet: call fit() before step_cost().")
+            raise GradientError("step_cost() needs a traced step: call fit() first.")
         cost = self.step.cost
         return replace(cost, memory=self.step.memory) if memory else cost
 
@@ -192,7 +192,7 @@ class Trainer:
                     "x",
                     f"of {', '.join(seen)} records on which the model was trained",
                     "held-out records, or counted with noise",
-                    "No epsilon covers their exact number. Say count_noise=5.0, a standard "
+                    "No epsilon covers an exact count of them. Give count_noise=5.0, a standard "
                     "deviation in records, which is charged to the optimizer's ledger.",
                 )
             ledgers: tuple[Ledger, ...] = (private,)

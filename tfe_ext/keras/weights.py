@@ -209,7 +209,7 @@ class Weighted:
                     "folder",
                     str(path),
                     f"of the same save as {path_of(Path(folder), 0).name}",
-                    "Shares of two saves add up to noise. Put back the files of one.",
+                    "Shares of two saves add up to noise. Put back the files of one save.",
                     code="file",
                 )
         restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])

@@ -63,8 +63,8 @@ class RemotePlayers(tfe.RemoteConfig):
             if task_of(self._first[name]) != f"/job:{JOB}/replica:0/task:{index}":
                 raise PlayerLostError(
                     name,
-                    f"is not the one that answers at {players[name]}: {self._who(name)} does. "
-                    "Give the players and the client the same file, in one order.",
+                    f"does not answer at {players[name]}: {self._who(name)} does. Give the players "
+                    "and the client the same file, in the same order.",
                 )
         self._connection = Connection(JOB, players, own_address)
         self._watch: Watch | None = None
@@ -108,7 +108,7 @@ class RemotePlayers(tfe.RemoteConfig):
             return "another programme"
         names = dict(enumerate(player.name for player in self.players))
         here = names.get(int(number), "none")
-        return f"the one in place {int(number) + 1} of its own file, which in this file is {here},"
+        return f"number {int(number) + 1} in its own file, which is {here} in this file,"
 
     def get_player(self, name_or_player: Any) -> Any:
         """Returns the player of this name."""

@@ -30,7 +30,7 @@ def players(
         Path | None, Option(help="With --federation, this host's file of `pea keys`.")
     ] = None,
     insecure_open_port: Annotated[
-        bool, Option(help="Let other hosts reach TensorFlow's port, which authenticates nobody.")
+        bool, Option(help="Let other hosts reach TensorFlow's port, which has no authentication.")
     ] = False,
 ) -> None:
     """Run the players of a TF Encrypted session; its script reaches them by the same file.

@@ -22,14 +22,14 @@ from tfe_ext.players.tls import Links
 from tfe_ext.threads import environment_of
 
 NOTICE = (
-    "The ports are open: TensorFlow's servers neither authenticate nor encrypt, and listen on "
-    "every interface of this host, whatever address the file gives: who reaches a port can read "
-    "every share and record there and run any operation. Keep the ports inside a private network, "
+    "The ports are open on every interface of this host, whatever address the file gives, and "
+    "TensorFlow's servers have no authentication or encryption. Anyone who reaches a port can read "
+    "all shares and records there and run any operation. Keep the ports inside a private network, "
     "VPN or authenticated tunnel."
 )
 CLOSED = (
-    "The ports are closed to other hosts. Every user of this one can read every share and record "
-    "there, since TensorFlow's servers do not authenticate."
+    "The ports are closed to other hosts. But every user of this host can read all shares and "
+    "records there, because TensorFlow's servers have no authentication."
 )
 IDLE_TIMEOUT = 3600.0
 _PROGRAM = "tfe_ext.players.player"
@@ -148,8 +148,8 @@ def _check_closed(players: Mapping[str, str]) -> None:
                 f"players[{name!r}]",
                 address,
                 "this host's own, such as 127.0.0.1, without {insecure_open_port}",
-                "TensorFlow's servers neither authenticate nor encrypt: whoever reaches the port "
-                "reads all shares and records. Open it only within a private network or VPN.",
+                "TensorFlow's servers have no authentication or encryption: anyone who reaches the "
+                "port reads all shares and records. Open it only within a private network or VPN.",
             )
 
 
@@ -162,8 +162,8 @@ def _where(players: Mapping[str, str], player: str | None) -> str:
     elsewhere = {name: address for name, address in players.items() if not is_here(address)}
     if player in elsewhere:
         return (
-            f"This host has no address {elsewhere[player]}, which the file gives to {player}: the "
-            "others must reach it there in another way, or this is the wrong host or player."
+            f"This host lacks the address {elsewhere[player]} that the file gives to {player}. "
+            "Check the host and the player, unless others reach it there in another way."
         )
     if player is not None:
         return f"Player {player} starts on this host."
@@ -172,11 +172,11 @@ def _where(players: Mapping[str, str], player: str | None) -> str:
         raise ArgumentError(
             "player",
             None,
-            "because other hosts have players",
+            "because some players are on other hosts",
             f"Start each on its own host with {{player}}. Not on this one: {listed}.",
             code="missing",
         )
     return (
-        f"All {len(players)} players start on this host, which so has all shares: "
-        f"{', '.join(players)}. Name one of them to start it alone."
+        f"All {len(players)} players start on this host, which therefore has all shares: "
+        f"{', '.join(players)}. To start only one, name it."
     )

@@ -61,14 +61,14 @@ def close_to_other_hosts(port: int) -> None:
     connections there are, nothing listens at the port, or a connection does not end.
     """
     if sys.platform != "linux":
-        raise OSError("only Linux tells a socket's packets apart by their device")
+        raise OSError("only Linux can filter a socket's packets by device")
     listening = 0
     for one in _sockets_at(port):
         if _listens(one):
             _bind_to_loopback(one)
             listening += 1
     if not listening:
-        raise OSError(f"nothing that listens at port {port} is found")
+        raise OSError(f"no process listens at port {port}")
     end = time.monotonic() + _LONGEST
     while time.monotonic() < end:
         time.sleep(_PAUSE)  # a packet that had passed before is through

@@ -188,7 +188,7 @@ class Links:
         except OSError as error:
             place = f"{self._here}:{port}"
             allowed = "a port that is free on this host"
-            advice = f"{error}. End what has it, such as an earlier client that was only stopped."
+            advice = f"{error}. End the process that has it, for example a stopped client."
             raise ArgumentError("players", place, allowed, advice) from error
 
     @contextmanager

@@ -76,7 +76,7 @@ class Watch:
             since = {place: since.get(place, now) for place in _waiting_for_tensorflow()}
             if now - min(since.values(), default=now) > _PATIENCE and not self._over.is_set():
                 assert self._lost is not None
-                _say(f"{self._lost} TensorFlow keeps waiting for it: this process ends.")
+                _say(f"{self._lost} This process ends, because TensorFlow would wait forever.")
                 end_with(self._lost, LOST_STATUS)
 
     def _ask(self) -> bool:

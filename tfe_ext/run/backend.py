@@ -65,8 +65,8 @@ def _check_on_players(config: TrainConfig) -> None:
     for name, hidden in computed.items():
         if (value := getattr(config, name)) != hidden:
             advice = (
-                "The client would compute on all records. Owners compute alone as CrypTen's "
-                f"parties, each on its own host: `pea party` with {{{name}={value}}}."
+                "The client would compute on all records. To let owners compute on their own, use "
+                f"CrypTen's parties, each on its own host: `pea party` with {{{name}={value}}}."
             )
             raise ArgumentError(name, value, f"{hidden!r} with {{players}}", advice)
 

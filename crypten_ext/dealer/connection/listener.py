@@ -143,7 +143,7 @@ class DealerListener(transport.Listener):
                 reconnector.give_up(f"and {member.name} has begun another run.")
             return f"{BUSY}expected the run {others.pop().hex()}, came {claim.run.hex()}"
         if seat is not None:
-            return f"{BUSY}expected nobody else for {member.name}, whose connection is open"
+            return f"{BUSY}expected no second host for {member.name}, whose connection is open"
         return ""
 
     def _late(self, seconds: float) -> PartyLostError:

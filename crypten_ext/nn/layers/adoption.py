@@ -44,10 +44,10 @@ SUPPORTED = (
     "sums of two branches, and Sequential"
 )
 UNBOUNDED = "Leave it out: what Tanh, Sigmoid and ReLU return is bounded as it is."
-_MIXES = f"it mixes the records of a batch, so that none has a gradient. {UNBOUNDED}"
+_MIXES = f"it mixes the records of a batch, so no record has its own gradient. {UNBOUNDED}"
 _DRAWS = (
-    "it would draw from a generator that scripts seed. Leave it out: clipping and noise keep a "
-    "model from learning records by heart."
+    "it would draw from a generator that scripts seed. Leave it out, because clipping and noise "
+    "already keep a model from memorizing records."
 )
 REFUSED = {
     **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNormalization"), _MIXES),

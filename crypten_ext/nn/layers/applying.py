@@ -113,7 +113,7 @@ def apply_stages(
     ring = ring_of(x)
     origin = features_of(x) if CrypTensor.AUTOGRAD_ENABLED else None
     if origin is None and CrypTensor.AUTOGRAD_ENABLED and is_recorded(x):
-        raise rejection("The input of a layer", x, "what a layer of the model returned")
+        raise rejection("The input of a layer", x, "the output of a layer of the model")
     if origin is None and needs_host(x):
         return host()
     value = x.share.reshape(x.size(0), -1)
@@ -169,7 +169,7 @@ def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
         raise rejection(
             f"The input of layer {layer.name!r}",
             x,
-            "the features of a batch or what another trained layer of the model made of them",
+            "the features of a batch, or the output of another trained layer of the model",
         )
     if any(use.weight is weight for use in origin.layers):
         raise GradientError(

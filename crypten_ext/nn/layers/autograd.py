@@ -68,10 +68,10 @@ class Recorded(AutogradFunction):
     @staticmethod
     def backward(ctx: Any, grad_output: MPCTensor) -> MPCTensor:
         raise GradientError(
-            "The gradient did not come from a sum-reduced loss of crypten_ext.nn on the model's "
-            "own output: a mean divides by the batch size before clipping, which breaks the bound "
-            "of every example's gradient. Use crypten_ext.nn.CrossEntropyLoss() in place of "
-            "CrypTen's, and crypten_ext.nn.BCEWithLogitsLoss() in place of its own."
+            'The gradient did not come from a loss of crypten_ext.nn with reduction="sum" on the '
+            "model's own output. A mean divides by the batch size before clipping, and breaks the "
+            "bound of each gradient. Use crypten_ext.nn.CrossEntropyLoss() or "
+            "crypten_ext.nn.BCEWithLogitsLoss() instead of CrypTen's."
         )
 
 

@@ -63,13 +63,13 @@ def check_compared(graph: Any) -> None:
         return
     if not hasattr(graph, "not_compared"):
         raise UnsupportedLayerError(
-            "The model was converted by crypten.nn.from_onnx, or before crypten_ext.enable(), so "
-            "that it was not compared with PyTorch's: CrypTen drops attributes of some layers. "
-            "Call crypten.nn.from_pytorch after crypten_ext.enable()."
+            "The model was converted by crypten.nn.from_onnx or before crypten_ext.enable(), and "
+            "CrypTen drops attributes of some layers. Call crypten.nn.from_pytorch after "
+            "crypten_ext.enable(), which compares the models."
         )
     if graph.not_compared:
         raise UnsupportedLayerError(
-            "The converted model could not be compared with PyTorch's, and CrypTen drops "
+            "The converted model could not be compared with PyTorch's, although CrypTen drops "
             f"attributes of some layers. {graph.not_compared}"
         )
 
@@ -90,13 +90,13 @@ def compare(model: torch.nn.Module, example: Inputs) -> str:
         if _try(layer, given)[0] is False:
             raise UnsupportedLayerError(
                 f"CrypTen converts layer {name!r}, {_described(layer)}, to another function. Give "
-                "it one kernel size, stride and padding for both directions, and PyTorch's "
-                "defaults otherwise; or build the model of crypten.nn's layers, which take pairs."
+                "one kernel size, stride and padding for both directions, and otherwise PyTorch's "
+                "defaults. Or build the model from crypten.nn's layers, which accept pairs."
             )
     if agrees is False:
         raise UnsupportedLayerError(
             f"CrypTen converts {type(model).__name__} to another function, although it converts "
-            "each of its layers rightly. Use layers of torch.nn in place of what forward() calls."
+            "each of its layers correctly. Replace what forward() calls by layers of torch.nn."
         )
     return reason
 

@@ -102,8 +102,8 @@ def check_images(x: Any, channels: int | None, dims: int = 4) -> None:
         "x",
         tuple(x.size()),
         f"({', '.join(('rows', 'channels' if channels is None else str(channels), *sizes))})",
-        "CrypTen's images have their channels first. Transpose others before you share them, and "
-        "give poisson_batches images, not vectors.",
+        "CrypTen's images have their channels first. Transpose images before you share them, and "
+        "give poisson_batches images instead of vectors.",
         code="shape",
     )
 

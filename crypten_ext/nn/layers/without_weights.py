@@ -137,5 +137,5 @@ class Add(crypten.nn.module.Add):
 
 def _of_batch(branch: Any, origin: Provenance | None) -> Provenance:
     if origin is None:
-        raise rejection("A branch of a sum", branch, "what layers of the model made of a batch")
+        raise rejection("A branch of a sum", branch, "the output of the model's layers for a batch")
     return origin

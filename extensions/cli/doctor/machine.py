@@ -67,7 +67,7 @@ def conditions(folder: Path) -> Iterator[Finding]:
     yield Finding("disk", "ok" if enough else "note", where, advice)
     gpus = _printed("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
     shown = "; ".join(gpus.splitlines()) or "none"
-    yield Finding("GPU", "ok", f"{shown}. Secure training computes on cores, and needs none")
+    yield Finding("GPU", "ok", f"{shown}. Secure training uses the cores only")
     yield _ports()
     yield from _left_behind()
 

@@ -75,12 +75,12 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _show_additive(found: dict[str, Any]) -> None:
-    told = f"{found['bins_told_from_noise']:.3g} bins a column can be told from noise"
+    told = f"{found['bins_told_from_noise']:.3g} bins of a column stand out from the noise"
     if found["bins_told_from_noise"] < COARSE:
         told += "; a linear model would learn more"
-    counts = f"{found['columns']} columns in {found['cells']} cells, which are counted once"
-    step = f"at most {found['numbers_opened']} numbers a step, {size(found['step']['bytes'])}"
-    for line in (counts, told, f"{step} of a party"):
+    counts = f"{found['columns']} columns in {found['cells']} cells, counted once"
+    step = f"a step opens at most {found['numbers_opened']} numbers: {size(found['step']['bytes'])}"
+    for line in (counts, told, f"{step} for each party"):
         console.out.print(line, highlight=False)
 
 

@@ -64,9 +64,7 @@ def predict(
     if party.header.widths:
         _of_columns(party, query, given, text)
         return
-    check_left_out(
-        "except where parties have other columns of each record", own=[*query.own] or None
-    )
+    check_left_out("unless parties have other columns of each record", own=[*query.own] or None)
     query.check_answer(alone=meeting is not None)
     if query.records is None:
         party.ask(Request(task="predict"), {})
@@ -85,7 +83,7 @@ def _of_columns(party: Party, query: Query, given: GivenFeatures, text: str | No
         files = {meeting.rank: query.records}
     wanted = len(party.paths) if meeting is None else 1
     if len(files) != wanted or (owner in files) != (query.out is not None):
-        rule = "the records of each party, and {out} where {owner} is"
+        rule = "the records at each party, and {out} at the party that {owner} names"
         raise ArgumentError("records, out", (sorted(files), str(query.out)), rule, code="either")
     headers = {rank: party.header_of(rank) for rank in files}
     rows, ids = {}, {}

@@ -83,7 +83,7 @@ def open_model(
         parts = {path_of(out, shared.rank): shared for shared in shares}
     for path in parts or [model]:
         if path.exists():
-            advice = "It may be another run's only copy: choose another folder."
+            advice = "It may be the only copy of another run. Choose another folder."
             raise ArgumentError("out", str(out), f"a folder without {path.name}", advice)
     files = holders.files(party)
     for path in files.values():  # which nothing reads

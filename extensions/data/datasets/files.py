@@ -120,8 +120,8 @@ def read_party_file(
         raise ArgumentError(
             "records",
             str(path),
-            "numeric, with one label for each row, (rows,), equally wide rows for training and "
-            f"testing, and, if there are {UNITS}, a whole number for each row",
+            "numeric, with labels of shape (rows,), equally wide training and test rows, and, if "
+            f"there are {UNITS}, a whole number for each row",
             f"Its shapes are {shapes}. A label is the number of its class: y.argmax(axis=1) of "
             "one-hot rows, y.ravel() of a column.",
             code="shape",
@@ -132,11 +132,11 @@ def read_party_file(
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0][0])
             allowed = "finite"
-            advice = "Impute them by a public rule, or drop the record."
+            advice = "Fill them in by a public rule, or drop the record."
             raise unusable(f"{path}: {name}, row {row}", allowed, advice)
     if kind not in kinds:
         allowed = f"a file of the kind {' or '.join(kinds)}"
-        advice = "Turn images and texts into features first: `pea features`, or {features}."
+        advice = "First turn images and texts into features, with `pea features` or {features}."
         raise ArgumentError("records", f"{path}: {kind}", allowed, advice, code="type")
     if kind == "texts":
         arrays |= {name: arrays[name].astype(object) for name in ("train_x", "test_x")}

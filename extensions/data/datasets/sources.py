@@ -132,7 +132,7 @@ def load_own(
         return [replace(split, classes=schema.settings["classes"]) for split in splits]
     shapes = {(split.kind, split.train_x.shape[1:]) for split in splits}
     if len(shapes) > 1:
-        allowed = "of one kind and width at all parties"
+        allowed = "of the same kind and width at all parties"
         raise ArgumentError("records", sorted(shapes), allowed, code="shape")
     most = max(max(y.max(initial=0).item() for y in (s.train_y, s.test_y)) for s in splits)
     check_label("labels", most, classes or max(LABELS, len(known if names else ())))

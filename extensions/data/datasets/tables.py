@@ -201,8 +201,8 @@ def class_names(labels: Sequence[str]) -> tuple[str, ...]:
     if any(map(math.isnan, numbers)):
         return tuple(names)
     if len(names) > MOST_CLASSES or not all(map(float.is_integer, numbers)):
-        allowed = f"one of classes: texts, or at most {MOST_CLASSES} whole numbers"
-        advice = "To learn a number give {schema} (`pea schema` drafts one) and {loss=squared}."
+        allowed = f"a column of classes: texts, or at most {MOST_CLASSES} whole numbers"
+        advice = "To learn a number, give {schema} (`pea schema` drafts one) and {loss=squared}."
         raise ArgumentError("label", f"a column of {len(names)} different numbers", allowed, advice)
     return tuple(sorted(names, key=number_of))
 

@@ -15,7 +15,7 @@ def mirrored(extractor: Extractor) -> Extractor:
     """Returns an extractor of the mean of an image's features and its mirror image's."""
     if "images" not in extractor.kinds:
         name = f"{extractor.name},mirror"
-        raise ArgumentError("features", name, "an extractor of images, with mirror behind it")
+        raise ArgumentError("features", name, "an extractor of images before ,mirror")
 
     def extract(x: Raw) -> Features:
         sides = [extractor.function(np.ascontiguousarray(side)) for side in (x, x[:, :, ::-1])]
@@ -39,7 +39,7 @@ def bicubic(extractor: Extractor) -> Extractor:
     size = extractor.size
     if size is None:
         name = f"{extractor.name},bicubic"
-        raise ArgumentError("features", name, "tflite or backbone, with bicubic behind it")
+        raise ArgumentError("features", name, "tflite or backbone before ,bicubic")
     return replace(extractor, function=lambda x: extractor.function(resized(x, *size, cubic=True)))
 
 
@@ -63,7 +63,7 @@ def exact(extractor: Extractor) -> Extractor:
     """Returns an extractor of what an encoder reads, for models that adapt it (``lora:RANK``)."""
     if extractor.inputs is None:
         name = f"{extractor.name},{INPUTS}"
-        raise ArgumentError("features", name, "hf:NAME_OR_FOLDER, with inputs behind it")
+        raise ArgumentError("features", name, "hf:NAME_OR_FOLDER before ,inputs")
     return replace(extractor, function=extractor.inputs, exact=True)
 
 

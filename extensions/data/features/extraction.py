@@ -98,7 +98,7 @@ def _taken(x: Raw, extractor: Extractor, progress: Callable[[int], None]) -> Fea
         parts.append(_checked(extractor, batch))
         progress(start + len(batch))
     if len({part.shape[1] for part in parts}) > 1:
-        allowed = "a function with rows of one width"
+        allowed = "a function whose rows all have one width"
         raise ArgumentError("features", extractor.name, allowed, code="shape")
     return np.concatenate(parts)
 
@@ -135,7 +135,7 @@ def _check_alone(x: Raw, extractor: Extractor) -> None:
             raise ArgumentError(
                 "features",
                 extractor.name,
-                "a function of each record alone",
-                f"Record {row} has other features alone than among {len(together)}: nothing may "
-                "be fitted to the records, for that would release what nothing accounts for.",
+                "a function of one record at a time",
+                f"Record {row} has other features alone than among {len(together)}. An extractor "
+                "must not be fitted to the records, because no epsilon would cover that.",
             )

@@ -31,9 +31,8 @@ BUILT_IN = {
 }
 ALLOWED = (
     "raw, hog, scattering, tflite:PATH, efficientnet:KIND, backbone:ARCHITECTURE, timm:NAME, "
-    "hashed, words, wordllama, hf:NAME_OR_FOLDER, or "
-    f"module:function of your own; behind it options, such as ,{' ,'.join(combined.OPTIONS)}; or "
-    "several joined by +"
+    "hashed, words, wordllama, hf:NAME_OR_FOLDER or your own module:function. Options such as "
+    f",{' ,'.join(combined.OPTIONS)} follow it, and + joins several"
 )
 WEIGHED = {"backbone": backbone.make, "timm": timm_model.make}
 """Whose weights are a file that the user names apart."""

@@ -120,8 +120,8 @@ class Number(Column):
             raise ArgumentError(
                 f"columns.{self.name}.range",
                 [self.low, self.high],
-                'above 0 with scale = "log"',
-                'scale = "log1p" takes zeros and negative numbers.',
+                'above 0 because of scale = "log"',
+                'scale = "log1p" also takes zeros and negative numbers.',
                 code="range",
             )
 

@@ -45,9 +45,9 @@ HEAVY = 5.0
 """How many times as long as that of the middle half a range is, from which on tails are heavy."""
 
 NOTICE = (
-    "this schema is a draft made of records: its ranges and categories tell of them, and are not "
-    'yet public. State each from what is publicly known, then write basis = "public"; a run '
-    "refuses a draft."
+    "this schema is a draft: its ranges and categories come from your records and reveal some of "
+    'them. Replace each by what is publicly known, then write basis = "public". A run rejects a '
+    "draft."
 )
 
 _TO_CONFIRM = (
@@ -156,7 +156,7 @@ def draft(
     left_out = dict.fromkeys(exclude, "as you say") | unfit
     if not columns:
         given = names_in(f"{name}: {why}" for name, why in left_out.items())
-        allowed = "a file with columns to learn from beside the target"
+        allowed = "a file with other columns than the target to learn from"
         raise ArgumentError("from", given, allowed, code="file")
     schema = Schema(
         separator=separator,
@@ -228,7 +228,7 @@ def _unfit(name: str, present: Sequence[Any], mark: Mark) -> str | None:
         if many and others and marked > different / 2:
             return "numbers, but some with signs, texts or thousands marks"
         if different > max(5, len(present) / 2):
-            return "texts of which most differ: identifiers, or free text"
+            return "mostly different texts: identifiers, or free text"
     elif all(map(float.is_integer, numbers)):
         if len(numbers) >= 5 and (np.diff(numbers) == 1).all():
             return "numbers that count the records"

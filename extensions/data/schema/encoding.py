@@ -96,7 +96,7 @@ def places_in(schema: Schema, x: Reals) -> list[Reals]:
         x: features of records, (records, features), in double precision.
     """
     if x.shape[1] != len(schema.features):
-        allowed = f"of {len(schema.features)} features, as the schema's columns have"
+        allowed = f"of {len(schema.features)} features, as the schema's columns say"
         raise ArgumentError("records", f"{x.shape[1]} features a record", allowed, code="shape")
     rest = np.maximum(1.0 - (x * x).sum(axis=1, keepdims=True), 2.0**-20)
     z = x * np.sqrt(len(schema.columns) * EVEN**2 / rest)

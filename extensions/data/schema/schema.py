@@ -105,7 +105,7 @@ class Schema:
         named += [] if self.unit is None else [self.unit.column]
         for name in named:
             if named.count(name) > 1:
-                raise ArgumentError("columns", name, "named once among columns, target and unit")
+                raise ArgumentError("columns", name, "in only one of columns, target and unit")
 
     @property
     def task(self) -> Task:
@@ -142,9 +142,9 @@ class Schema:
                 "basis",
                 self.basis,
                 "'public', or 'data'",
-                "A draft is made of records, which its ranges and categories give away. Replace "
-                'them by what is publicly known, then write `basis = "public"` in the schema; or '
-                '`basis = "data"`, if it may be known: epsilon does not cover it.',
+                "A draft comes from records and reveals some of them. Replace its ranges and "
+                'categories by what is publicly known, then write `basis = "public"`. Or write '
+                '`basis = "data"` if others may know them: epsilon does not cover them.',
                 code="choice",
             )
 
@@ -239,8 +239,8 @@ def _target(said: Mapping[str, Any], mark: Mark) -> Target:
     )
     task = "classification" if target.classes else "regression"
     if said.get("task", task) != task:
-        allowed = f"{task!r} with what the target has"
-        advice = "A classification has classes, a regression a range."
+        allowed = f"{task!r}, because of the target"
+        advice = "A classification has classes, and a regression has a range."
         raise ArgumentError("target.task", said["task"], allowed, advice)
     return target
 
@@ -272,7 +272,7 @@ def _numbers(name: str, value: Any) -> list[float]:
     if not isinstance(value, list) or not all(
         isinstance(each, int | float) and not isinstance(each, bool) for each in value
     ):
-        raise ArgumentError(name, value, "a list of numbers, of a range two numbers", code="type")
+        raise ArgumentError(name, value, "a list of numbers (a range has two)", code="type")
     return [float(each) for each in value]
 
 

@@ -79,12 +79,12 @@ def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals
     """Returns the weights and biases that `with_digest` has kept."""
     path = _place(init)
     if not path.exists():
-        advice = "Give the file itself on every host."
-        allowed = "weights that this host has been given"
+        advice = "Copy the file to every host, and name it there."
+        allowed = "weights that this host has received"
         raise ArgumentError("init", init, allowed, advice, code="file")
     arrays, _ = _arrays(path)
     if not init.endswith(_digest(arrays)):
-        allowed = f"those in {path}, which was altered"
+        allowed = f"unchanged in {path}, which was altered"
         raise ArgumentError("init", init, allowed, "Remove it.", code="file")
     given = [arrays[f"weight_{i}"].shape for i in range(len(arrays) // 2)]
     biases = [arrays[f"bias_{i}"].shape for i in range(len(given))]

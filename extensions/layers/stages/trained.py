@@ -151,7 +151,7 @@ class Convolution(Trained):
         Whole(1).check("channels", self.channels)
         ours = self.window.grid.channels
         if self.groups < 1 or ours % self.groups or self.channels % self.groups:
-            allowed = f"a divisor of the channels {ours} before and {self.channels} behind"
+            allowed = f"a divisor of the channels before ({ours}) and after ({self.channels})"
             raise ArgumentError("groups", self.groups, allowed, code="range")
 
     @property

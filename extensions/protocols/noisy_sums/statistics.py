@@ -74,7 +74,7 @@ def check_targets(records: OwnRecords) -> None:
             "labels",
             f"the targets of {int(wrong.sum())} records",
             "labels, or probabilities that add up to 1, with {method=statistics}",
-            "Other targets would move the sums too far.",
+            "Other targets would move the sums beyond their bound.",
             code="data",
         )
 

@@ -72,8 +72,8 @@ class Charged(Counted):
         raise ArgumentError(
             f"{type(self).__name__}.ledger",
             type(ledger).__name__,
-            "two optimizers with one ledger would load each other's steps",
-            "Add what another one spent to this one's: optimizer.ledger.add(other.ledger).",
+            "otherwise two optimizers would load each other's steps",
+            "To add what another optimizer spent, call optimizer.ledger.add(other.ledger).",
             code="fixed",
         )
 

@@ -69,9 +69,8 @@ def _uncut(config: Training, network: Network, rule: UpdateRule) -> StepPlan:
         return replace(rule.plan, layers=shapes)
     except ArgumentError as error:
         error.add_note(
-            f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not cut "
-            "with them: lower the learning rate, the momentum, the number of steps, or the norm of "
-            "the start."
+            f"In {config.steps} steps weights and residuals may grow to a norm of {bound:.4g}. "
+            "Lower the learning rate, the momentum, the number of steps, or the norm of the start."
         )
         raise
 

@@ -170,7 +170,7 @@ class Mean:
             raise ArgumentError(
                 "average",
                 average,
-                f"0 for steps of this size: weights may reach {largest:.3g}",
+                f"0, because weights may reach {largest:.3g} in steps of this size",
                 "Lower the learning rate, the number of steps, or frac_bits.",
             )
         return cls(count, steps, round(2.0 ** max(shift, 0) / count), shift)

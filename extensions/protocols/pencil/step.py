@@ -70,7 +70,7 @@ def encoded_layer(weight: Reals, bias: Reals, frac_bits: int) -> tuple[Integers,
         raise ArgumentError(
             "weights",
             f"of norm {norm:.4g} with their bias",
-            f"of norm {DEFAULT_WEIGHT_NORM:g} at most, for which clipping is proven",
+            f"of norm {DEFAULT_WEIGHT_NORM:g} at most, the proven limit of clipping",
             "Lower the learning rate.",
             code="range",
         )

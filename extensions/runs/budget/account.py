@@ -168,9 +168,9 @@ class Account:
             raise ArgumentError(
                 "budget",
                 f"a run for each {entry.unit}, after runs for each {self.unit} in {where}",
-                "runs for the same unit",
-                "Epsilons for different ones do not add up. Run with the same unit of the schema, "
-                "or keep another ledger as {budget}.",
+                "for the same unit in all runs",
+                "Epsilons of different units cannot be added. Name the same unit in the schema, or "
+                "give another ledger as {budget}.",
             )
         if self.cap is None:
             return after
@@ -178,9 +178,9 @@ class Account:
             raise ArgumentError(
                 "evaluate",
                 "an exact use of held-out records",
-                f"'noisy' or 'none' under the cap in {where}",
-                "An exact count has no epsilon, nor has a start that was chosen by such counts. "
-                "`pea budget` sets a cap of training records alone: {except_held_out=True}.",
+                f"'noisy' or 'none', because of the cap in {where}",
+                "A count without noise has no epsilon, and neither has a start chosen by such "
+                "counts. To cap training only, type `pea budget` with {except_held_out=True}.",
             )
         total = after.epsilon(self.cap.delta)
         if total > self.cap.epsilon:
@@ -189,7 +189,7 @@ class Account:
                 f"epsilon {total:.4g} in {where} with this run, "
                 f"{self.epsilon(self.cap.delta):.4g} without",
                 f"at most {self.cap.epsilon:g} at delta = {self.cap.delta:g}, the cap",
-                "`pea budget RECORDS` lists what is spent and reserved. Add noise or make fewer "
+                "`pea budget RECORDS` lists what is spent and reserved. Add noise, make fewer "
                 "steps, free the reservation of a run that died, or set another cap.",
                 code="range",
             )
@@ -200,7 +200,7 @@ class Account:
         made, most = len(self.entries) - len(self._runs), self.most_alignments
         if most is not None and made >= most:
             rule = f"more than {made}, the number of alignments in the ledger"
-            hint = "In each of them others may ask for persons whom they guess."
+            hint = "In each alignment, others may test whether you have persons whom they guess."
             raise ArgumentError("most_alignments", most, rule, hint, code="range")
 
     def without(self, name: str) -> "Account":
@@ -208,7 +208,7 @@ class Account:
         reserved = [entry.name for entry in self.entries if not entry.spent]
         if name not in reserved:
             allowed = f"one of the reservations {reserved}"
-            raise ArgumentError("free", name, allowed, "What is spent stays spent.", code="choice")
+            raise ArgumentError("free", name, allowed, "Spent budget stays spent.", code="choice")
         left = tuple(entry for entry in self.entries if entry.name != name)
         return replace(self, entries=left)
 
@@ -220,8 +220,8 @@ class Account:
         """Returns the account in which a run tells one more step, of `most`; it is spent."""
         found = self.find(name)
         if found is not None and found.told >= most:
-            allowed = f"at most {most}, all of which were told"
-            advice = "Another budget is another run, whose cost is added to that of this one."
+            allowed = f"at most {most}, and all of them are done"
+            advice = "For more steps start another run; its cost adds to that of this one."
             raise ArgumentError("steps", most + 1, allowed, advice, code="range")
         return self._changed(name, lambda entry: replace(entry, spent=True, told=entry.told + 1))
 

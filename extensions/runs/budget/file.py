@@ -54,7 +54,7 @@ def check_apart(ledgers: Sequence[Path | None]) -> None:
     """
     kept = [followed(path) for path in ledgers if path is not None]
     if len({*kept}) < len(kept):
-        advice = "Where all have parts of one data set, the first alone keeps its ledger."
+        advice = "If all parties share one data set, give the ledger to the first party only."
         raise ArgumentError("ledgers", [*map(str, kept)], "another file for each party", advice)
 
 

@@ -55,7 +55,7 @@ class Sizes:
         words = self.records.split(",")
         numbers = all(word.strip().isdecimal() and len(word) < 12 for word in words)
         if not numbers or not sum(map(int, words)):
-            allowed = "a number for each party, such as 800,1000,700, or one for all; not all 0"
+            allowed = "a number for each party, such as 800,1000,700, or one for all, above 0"
             raise ArgumentError("records", self.records, allowed)
         sizes = [int(word) for word in words]
         return sizes * parties if len(sizes) == 1 else sizes
@@ -90,7 +90,7 @@ def foreseen(engine: Backend, config: TrainConfig, sizes: Sequence[int], columns
 def announced(config: TrainConfig, sizes: Sequence[int], features: int) -> Records:
     """Returns records of which there is nothing but their numbers, one a party."""
     if config.method != "pea":
-        advice = "Only steps are planned; statistics are one sum."
+        advice = "`pea plan` estimates steps, and statistics is a single sum."
         raise ArgumentError("method", config.method, "'pea'", advice)
     if len(sizes) != config.parties or min(sizes) < 0 or not sum(sizes):
         shown = ",".join(map(str, sizes))

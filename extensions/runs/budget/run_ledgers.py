@@ -23,7 +23,7 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
         return [None] * parties
     if not own:
         if given is not None and given.is_dir():
-            raise ArgumentError("budget", str(given), "a file, for records of one data set")
+            raise ArgumentError("budget", str(given), "a file, for a single data set")
         return [given, *[None] * (parties - 1)]
     if given is None:
         paths = [path_of(path) for path in own]
@@ -32,7 +32,7 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
     else:
         paths = [given / f"{followed(path).name}{SUFFIX}" for path in own]
         if not given.is_dir() or len({*paths}) < len(own):
-            allowed = "a folder, and files of different names, for several owners"
+            allowed = "a folder, and the records of the owners in files of different names"
             raise ArgumentError("budget", str(given), allowed)
     check_apart(paths)
     return [*paths]
@@ -47,7 +47,7 @@ def ledger_of(name: str, records: Path) -> Path:
             name,
             str(records),
             f"an existing .npz, .csv or .parquet file of records, or its ledger, ...{SUFFIX}",
-            "Name the file that runs are given as records: their ledger lies beside it.",
+            "Name the file of records that the runs used: their ledger lies beside it.",
         )
     return path
 

@@ -86,14 +86,14 @@ def settle(offers: Sequence[Offer]) -> Agreed:
     first = offers[0]
     given = [rank for rank, offer in enumerate(offers) if offer.resume]
     if len(given) not in (0, len(offers)):
-        raise ArgumentError("resume", f"given at parties {given} only", "the same at all parties")
+        raise ArgumentError("resume", f"given at parties {given} only", "given at all or at none")
     check_equal({rank: Statement(run=offer.settings) for rank, offer in enumerate(offers)})
     for rank, offer in enumerate(offers):
         if offer.run != first.run:
             raise ArgumentError(
                 "checkpoint",
                 f"of one run at party 0, of another at party {rank}",
-                "of one run at every party",
+                "from the same run at every party",
             )
     name = hashlib.sha256("".join(offer.nonce for offer in offers).encode()).hexdigest()
     if not first.resume:
@@ -108,8 +108,8 @@ def settle(offers: Sequence[Offer]) -> Agreed:
             raise ArgumentError(
                 "checkpoint",
                 f"without the release of this run at parties {lacking}",
-                "of the continuation that was finished first, at every party",
-                "No other may be opened. Resume it in the folders in which it was finished.",
+                "from the continuation that was finished first, at every party",
+                "Only that result may be opened: resume in the folders in which it was finished.",
             )
         return Agreed(run=first.run, attempt=name, release=release, openings=openings)
     common = set.intersection(*({*offer.held} for offer in offers))
@@ -119,9 +119,9 @@ def settle(offers: Sequence[Offer]) -> Agreed:
         raise ArgumentError(
             "checkpoint",
             [sorted(step for _, step in offer.held) for offer in offers],
-            "the steps, by party, of checkpoints of which all parties have one",
-            "Steps count only if they were made in one go. Nothing of this run was released: "
-            "start again without {resume}, in a new folder.",
+            "such that all parties have a checkpoint of one step",
+            "Only steps without an interruption between them count. Nothing of this run was "
+            "released: start again without {resume}, in a new folder.",
         )
     base = max(common, key=lambda each: each[1])
     return Agreed(run=first.run, attempt=name, base=base, openings=openings)

@@ -138,7 +138,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
             file.write(b"pea checkpoint %d\n" % _FORMAT)
             file.write(hashlib.sha256(content).digest() + content)
     except OSError as error:
-        advice = f"{error}. Then resume the run: this was not opened."
+        advice = f"{error}. Then resume the run: nothing was opened yet."
         raise unusable(str(path), "a file to write", advice) from error
 
 
@@ -155,7 +155,7 @@ def read(path: Path, rank: int) -> Checkpoint:
     begins = _BEGINNING.match(content)
     if begins is not None and int(begins[1]) > _FORMAT:
         given = f"{path}, of format {int(begins[1])}, which a later version wrote"
-        raise unusable(given, f"of format {_FORMAT}", "Resume with the version of the run.")
+        raise unusable(given, f"of format {_FORMAT}", "Resume with the run's version of PEA.")
     try:
         if begins is None or int(begins[1]) != _FORMAT:
             raise ValueError("its format is another")

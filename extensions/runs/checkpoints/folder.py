@@ -52,8 +52,8 @@ class Held:
         return ArgumentError(
             "checkpoint",
             f"{self.folder}, of a run that was finished",
-            "of a run whose result was not opened yet",
-            f"{found}Finishing it again would spend its privacy budget again: start a new run.",
+            "of a run that is not finished",
+            f"{found}To finish it again would spend its privacy budget again: start a new run.",
         )
 
 
@@ -65,7 +65,7 @@ def make_new(files: Files) -> None:
         raise unusable(
             str(folder),
             f"a folder without an earlier run of party {files.rank}",
-            "Go on with it by {resume=True}, or choose another folder, and another one for {save}.",
+            "Give {resume=True} to go on with that run, or choose new folders here and for {save}.",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -88,8 +88,8 @@ def look(files: Files, settings: Mapping[str, Any]) -> Held:
         raise unusable(
             str(folder),
             f"a folder with a checkpoint of party {files.rank}",
-            "If none was written yet, nothing was released: start again without {resume}, in "
-            "a new folder.",
+            "If no checkpoint was written yet, nothing was released: start again without {resume}, "
+            "in a new folder.",
         )
     if len(runs) > 1:
         raise unusable(f"{folder}, of several runs", "of one run")
@@ -132,5 +132,5 @@ def _check(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         before = checkpoint.settings.get(name)
         if before != value:
-            advice = "Resume with the settings of the run."
-            raise ArgumentError(name, value, f"{before!r}, as when the run was begun", advice)
+            advice = "Resume with the settings that the run started with."
+            raise ArgumentError(name, value, f"{before!r}, as at the start of the run", advice)

@@ -51,8 +51,8 @@ def claim_opening(stored: Checkpoint) -> None:
     name = f"{stored.run} {stored.rank} {stored.opening}"
     if durable.claim(OPENED, name, stored.attempt) != stored.attempt:
         raise PeaError(
-            f"Another continuation of this run has opened {stored.opening!r} in the meantime; a "
-            "second opening would spend its privacy budget again. Go on with the other one."
+            f"In the meantime another continuation of this run has opened {stored.opening!r}. A "
+            "second opening would spend its privacy budget again: go on with the other one."
         )
 
 
@@ -73,6 +73,6 @@ def is_charged(files: Files, run: str, last: Checkpoint | None) -> bool:
 
 def _finished_before() -> PeaError:
     return PeaError(
-        "Another continuation of this run was finished in the meantime; a second result would "
-        "spend its privacy budget again. Use the first one."
+        "In the meantime another continuation of this run was finished. A second result would "
+        "spend its privacy budget again: use the first one."
     )

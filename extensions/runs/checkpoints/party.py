@@ -233,8 +233,8 @@ class PartyCheckpoints:
         marks.check_unmarked(self._files, run)
         if not marks.is_charged(self._files, run, held.charged):
             raise PeaError(
-                "Another continuation of this run has opened something in the meantime, which this "
-                "one does not count among what it spent. Go on with the other one."
+                "In the meantime another continuation of this run has opened something that this "
+                "one has not counted. Go on with the other one."
             )
         beside = {"optimizer": optimizer, "source": source, "recipients": self._recipients}
         last = self._write(RELEASE, step=self._steps, shares=shares, outputs=outputs, **beside)

@@ -30,7 +30,7 @@ INITS = (*STARTS, *STRATEGIES)
 
 COUNTED = (
     "Exact counts of held-out records chose the model's start, and later noise does not hide them. "
-    "A model of an earlier version that began from a file may have begun so."
+    "This may also hold for an earlier version's model that began from a file."
 )
 
 
@@ -177,7 +177,7 @@ FROM_FILE = When(lambda c: is_file(c.init), "with a file for {init}")
 STARTED = When(lambda c: c.init is not None)
 LOCAL = When(lambda c: c.strategy is not None)
 NOT_LOCAL = When(lambda c: c.strategy is None, "without an {init} of local models")
-NO_AVERAGE = When(lambda c: c.strategy not in AVERAGING, "without an average of local models")
+NO_AVERAGE = When(lambda c: c.strategy not in AVERAGING, "unless local models are averaged")
 BY_COUNTS = tuple(
     When(lambda c, name=name: c.init == name, f"with {{init={name}}}")  # type: ignore[misc]
     for name in CHOSEN_BY_COUNTS

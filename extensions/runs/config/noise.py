@@ -83,5 +83,5 @@ def _named(config: RunConfig, name: str) -> Iterator[None]:
         given = getattr(config, epsilon)
         if epsilon == name or not config.settled or given is None:
             raise error.of(name) from None
-        rule = f"such that {name}, which is {error.value:.3g} for it, is {error.rule}"
+        rule = f"such that {name}, here {error.value:.3g}, is {error.rule}"
         raise ArgumentError(epsilon, given, rule) from None

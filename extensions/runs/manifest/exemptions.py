@@ -5,18 +5,18 @@ Every other field of a run's settings and options is compared, a new one too.
 
 PARTY_SPECIFIC = {
     "RunOptions.save": "a folder on the party's own host",
-    "RunOptions.transport": "how parties meet: whoever comes in another way finds nobody",
+    "RunOptions.transport": "how parties meet; a party with another transport finds no other party",
     "RunOptions.timeout": "how long a launcher waits for the parties that it started itself",
     "RunOptions.players": "read by the one program that directs all players",
     "RunOptions.federation": "how the one program that directs all players reaches them",
-    "RunOptions.key": "who that program is to the players",
+    "RunOptions.key": "the identity of that program to the players",
     "RunOptions.ledgers": "the account that each owner keeps of its own records",
     "CheckpointOptions.folder": "a folder on the party's own host",
-    "Meeting.rank": "which party it is",
+    "Meeting.rank": "which party this host is",
     "Meeting.rendezvous": "how the one meeting place is reached from the party's host",
     "Meeting.join_timeout": "how long the party itself waits",
     "Meeting.dealer": "how the one dealer is reached from the party's host",
-    "Meeting.key": "who the party is to the others, which they check when it meets them",
+    "Meeting.key": "the party's identity, which the others check when they meet",
     "PartyOptions.records": "the party's own file; its columns and features are compared",
     "PartyOptions.budget": "the account that each owner keeps of its own records",
     "FeatureExtraction.weights": "a path on the party's own host; the file's content is compared",
@@ -24,12 +24,12 @@ PARTY_SPECIFIC = {
     "Ending.report": "a file on the party's own host",
     "Ending.verbose": "how much the party is shown of its own report",
     "config_file": "a file on the party's own host; the options in it are compared",
-    "numbers of records": "each party's own are public and announced, not equal",
+    "numbers of records": "each party announces its own number, which is public",
 }
 """By class and field, or by option, why parties may differ in it."""
 
 PRESENCE_ONLY = {
-    "RunOptions.material": "each party has its own file; that all have one is compared",
-    "RunOptions.checkpoints": "its fields say more; that all keep some is compared",
+    "RunOptions.material": "each party has its own file; only whether all have one is compared",
+    "RunOptions.checkpoints": "only whether all parties keep checkpoints is compared",
 }
 """Of which it is compared whether there is any."""

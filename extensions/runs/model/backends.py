@@ -53,7 +53,7 @@ def find_model_backend(name: str) -> ModelBackend:
     """Returns the backend of that name, which must compute with shares."""
     backend = find(name)
     if not hasattr(backend, "use"):
-        allowed = "one that computes with shares, such as 'crypten'"
-        advice = "Shares of every backend are the same files."
+        allowed = "one that computes on shares, such as 'crypten'"
+        advice = "All backends read the same files of shares."
         raise ArgumentError("backend", name, allowed, advice, code="choice")
     return cast(ModelBackend, backend)

@@ -102,7 +102,7 @@ def _check_release(shared: SharedModel, rank: int) -> None:
         raise ArgumentError(
             "shares",
             "of a continuation of the run that was not released",
-            "of the one whose result was opened",
+            "from the continuation whose result was opened",
             "Opening this one too would spend the run's privacy budget again.",
         )
 
@@ -111,6 +111,6 @@ def _opened_otherwise() -> ArgumentError:
     return ArgumentError(
         "shares",
         "of a save of which another model was opened before",
-        "those that were opened",
-        "The ledgers have counted one model of that run, and no second one.",
+        "those that were opened before",
+        "The ledgers have counted one model of that run only.",
     )

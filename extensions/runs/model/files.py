@@ -79,7 +79,7 @@ def read_opened(path: Path) -> OpenedModel:
     file = ModelFile("model", path)
     if SHARED in file.arrays:
         advice = "`pea train` with {evaluate=opened} and {save} writes model.npz."
-        advice = f"This is a party's share of one. {advice}"
+        advice = f"This is one party's share of a model. {advice}"
         raise file.unusable("a model in the clear", advice)
     header = file.header()
     parts = pairs(file.reals(header.spec.network))
@@ -202,6 +202,6 @@ def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Wh
         found = Whitening(parts=[*parts], ridge=header.whitening["ridge"])
     if found is None or found.digest != header.whitening["digest"]:
         allowed = "those that the training opened"
-        advice = "Without them features are not those of the training. Save the model again."
+        advice = "Prediction needs the features of the training. Save the model again."
         raise ArgumentError("whitening", "other numbers than the header says", allowed, advice)
     return found

@@ -78,8 +78,8 @@ def check_width(header: Header, features: Reals) -> None:
         raise ArgumentError(
             "records",
             f"{features.shape[1]} features a record",
-            f"of {header.inputs} features, as the model takes",
-            f"It takes those of {{features={header.features}}}.",
+            f"of {header.inputs} features, as the model expects",
+            f"The model takes the features of {{features={header.features}}}.",
             code="shape",
         )
 

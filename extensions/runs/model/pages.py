@@ -19,15 +19,15 @@ BAND = 2.5
 """Standard deviations of noise that a band is wide on either side."""
 _COLORS = ("#1f5a92", "#c1440e", "#5b7f2b", "#7d5a96", "#8a6d1d", "#3b8686")
 _MOST_BARS = 25
-_BODY = """<p>An additive model ({spent}). Each column adds to a record's {unit}, and the sum
-decides. The curves are around 0 and drawn to one scale; a record starts at {base}.</p>
-<p class='note'>The band is {band} standard deviations of the noise that privacy added to this
-column's curve. Where columns overlap, the curve without noise lies within it in 80 to 96 % of the
-bins. It leaves out chance: few records say little. Grey bars: records in each bin, with noise. A
-column that moves records by 0 tells no more than noise would. Columns move records by:</p>
-{rows}
-{parts}
-"""
+_BODY = (
+    "<p>An additive model ({spent}). Each column adds a number of {unit} to a record, and the sum\n"
+    "decides. All curves have the same scale and are centred on 0; a record starts at {base}.</p>\n"
+    "<p class='note'>The band is {band} standard deviations of the noise that privacy added to "
+    "this\ncolumn's curve. Where columns overlap, 80 to 96 % of the bins of the curve without "
+    "noise lie\nwithin it. The band leaves out chance: few records say little. Grey bars are noisy "
+    "numbers of\nrecords in each bin. A column that moves records by 0 tells no more than noise "
+    "would. Columns\nmove records by:</p>\n{rows}\n{parts}\n"
+)
 
 
 def figure_of(effects: Effects, term: Term) -> Any:

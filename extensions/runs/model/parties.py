@@ -100,7 +100,7 @@ class Query:
     def check_answer(self, *, alone: bool = False) -> None:
         """Checks that there are records if there is an answer, and for one party alone neither."""
         if (self.records is None) != (self.out is None) or not (alone or self.records):
-            allowed = "{records} and {out}, or neither where a party brings its share alone"
+            allowed = "{records} and {out}, or neither if this party brings its share only"
             given = (_text(self.records), _text(self.out))
             raise ArgumentError("records, out", given, allowed, code="either")
         if self.known_by is not None and self.records is None:
@@ -162,8 +162,8 @@ class Party:
             path = self.paths[0 if self.meeting is not None else rank]
             if not has_run(ledger, read_shares(path)):
                 yield (
-                    f"{ledger} does not have the run of {path}, and is charged with all of it: "
-                    "were these the records of the training? Else that of those lacks the opening."
+                    f"{ledger} lacks the run of {path}, and is charged with all of it. If other "
+                    "records were trained on, name those, because their ledger needs the opening."
                 )
 
     def ask(self, request: Request, own: Mapping[int, LocalRows]) -> list[dict[str, Any]]:

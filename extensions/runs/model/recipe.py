@@ -45,8 +45,8 @@ def as_in_training(header: Header, given: GivenFeatures) -> FeatureExtraction:
         raise ArgumentError(
             "features",
             None,
-            f"since the model's are {theirs!r}, which a model's file does not run",
-            "Give {features=module:function}, or {features=tflite:PATH}, if you trust what it is.",
+            f"because the model's are {theirs!r}, which a model's file may not run",
+            "If you trust it, give {features=module:function} or {features=tflite:PATH}.",
             code="missing",
         )
     features = theirs if given.features is None else given.features
@@ -76,8 +76,8 @@ def _check_identity(header: Header, extraction: FeatureExtraction) -> None:
             raise ArgumentError(
                 "features",
                 f"{extraction.features}, whose {name} is {now}",
-                f"as in the training, {then}",
-                "Give the same {weights}, or install what the model was trained with.",
+                f"as in the training: {then}",
+                "Give the same {weights}, or install the version of the training.",
             )
         say(f"Notice: features were taken with {name} {then} in the training, and {now} here.", ERR)
 

@@ -41,7 +41,7 @@ def check_free(folder: Path, checkpoints: CheckpointOptions | None) -> None:
     for path in [folder / MODEL_FILE, *shares]:
         if path.exists() and _run_of(path) not in own:
             allowed = "a folder without another run's model or shares"
-            advice = f"{path.name} would be lost. Choose another folder for {{save}}{also}."
+            advice = f"It would replace {path.name}. Choose another folder for {{save}}{also}."
             raise ArgumentError("save", str(folder), allowed, advice, code="file")
 
 

@@ -112,7 +112,7 @@ def paths_in(folder: Path) -> list[Path]:
     for rank, path in enumerate(paths[1:], start=1):
         other = read_own(path, rank)
         if other.save != first.save or other.header.common != first.header.common:
-            allowed = "of the same save as party-0.npz"
+            allowed = "from the same run as party-0.npz"
             raise ArgumentError("shares", str(path), allowed, "Each run has its own.", code="file")
     return paths
 

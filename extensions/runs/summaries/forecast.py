@@ -64,7 +64,7 @@ class ForecastDisplay:
             rest += known["after"] * max(1.0, each / known["each"]) if known["each"] else 0.0
         total = now + rest
         if not self._total or not 1 / _WRONG < total / self._total < _WRONG:
-            self._tell(f"{duration(total)} in all, by the time that a step took")
+            self._tell(f"{duration(total)} in all, judging by the last step")
 
 
 def line_of(run: Mapping[str, Any], seconds: float, epsilon: str) -> str:

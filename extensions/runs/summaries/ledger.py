@@ -60,14 +60,14 @@ def ledger_lines(shown: Mapping[str, Any]) -> Iterator[str]:
         "added or removed"
     )
     if any(run["held_out"] for run in shown["runs"]):
-        yield "Each record is charged with both: another seed of the data swaps who is held out."
+        yield "Each record is charged for both, because another data seed holds out other records."
     if len(shown["deltas"]) > 1:
         listed = ", ".join(f"{each:g}" for each in shown["deltas"])
         yield f"Runs have deltas {listed}: all are added up at {delta:g}."
     if shown["exact"]:
-        yield f"{shown['exact']} of them used held-out records exactly: no epsilon covers these"
+        yield f"{shown['exact']} of them counted held-out records exactly: no epsilon covers that"
     if cap is None:
-        yield "no cap is set: all runs are entered"
+        yield "no cap is set: every run is allowed and entered"
         return
     covers = "training alone" if cap["except_held_out"] else "every record"
     left = left_of([{**cap, "left": shown["left"]}])

@@ -79,7 +79,7 @@ def left_of(budgets: Sequence[Mapping[str, Any]]) -> str:
         for one in budgets
     ]
     why = (
-        ": a privacy filter counts all runs, as a further one may depend on their results. That is "
+        ": a privacy filter counts all runs, because later runs may use earlier results. That is "
         "more than one run's epsilon, and less than the sum of several."
     )
     return ", ".join(shown) + (why if any(one["counted"] for one in budgets) else "")
@@ -160,10 +160,10 @@ def _privacy(report: Mapping[str, Any]) -> str:
     spent = f"epsilon {number(epsilon)}" + ("" if asked is None else f" of {asked:g} asked")
     if report.get("split") == "columns":
         by: Mapping[str, float] = report.get("epsilon_by_neighbours") or {}
-        unit = f"what co-owners do not know of {unit}, who know who is in"
+        unit = f"what other owners do not know about {unit}, except who takes part"
         unit += f" ({number(by['add-remove'])} towards others)" if by else ""
     if counted:
-        counted = f"; {counted}, apart: no record of a run is both"
+        counted = f"; {counted}, not added because these are other records"
     return f"{spent}{at}, for {unit}{counted}"
 
 
@@ -177,7 +177,7 @@ def _records(report: Mapping[str, Any]) -> str:
         return f"{count:,} records, {held_out:,} held out"
     known = report.get("training_rows")
     of_each = f"at most {rows} rows each" if known is None else f"{sum(known):,} rows"
-    return f"{count:,} persons with {of_each}, {held_out:,} rows of others held out"
+    return f"{count:,} persons with {of_each}, {held_out:,} rows of other persons held out"
 
 
 def _traffic(report: Mapping[str, Any]) -> str:

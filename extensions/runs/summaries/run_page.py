@@ -22,7 +22,7 @@ _NAMES = {
     "majority": "Always the majority class",
     "auc": "AUC",
     "brier": "Brier score (0 is best)",
-    "brier_skill": "Brier skill (0: that of the shares)",
+    "brier_skill": "Brier skill (0: as good as predicting the shares)",
     "rmse": "Root of the mean squared error",
     "rmse_of_mean": "Always the mean",
     "r2": "R²",
@@ -106,16 +106,16 @@ def _privacy(report: Report) -> Iterator[str]:
     """Epsilon by step, and what it is if noise of others is missing."""
     yield "<h2>Privacy</h2>"
     if report.get("epsilon") is None:
-        yield "<p>This run was not private: nothing bounds what the model tells of a record.</p>"
+        yield "<p>This run was not private: the model may reveal anything about a record.</p>"
         return
     if points := epsilon_by_step(report):
         yield line_chart(points, "step", f"epsilon at delta {report['delta']:g}")
         yield (
-            "<p class='note'>The line is what the model after a step costs a record, with all that "
-            "was done before the steps. It depends on settings only, and not on records.</p>"
+            "<p class='note'>The line shows what a record has spent after each step, with all that "
+            "came before the steps. It depends on the settings only.</p>"
         )
     if missing := report.get("epsilon_without_noise_of"):
-        yield "<p>Nobody sees whether others add their noise. If they add none, epsilon is:</p>"
+        yield "<p>You cannot see whether others add their noise. If they add none, epsilon is:</p>"
         rows = [[who, number(_real(value))] for who, value in missing.items()]
         yield html_table(["Parties without noise", "Epsilon"], rows)
 

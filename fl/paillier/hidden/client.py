@@ -101,8 +101,8 @@ class HidingClient(PaillierClient):
         moved = self._moved + self._read(message, "mean")
         if np.any(np.abs(moved) > self._scale.farthest):
             raise MessageError(
-                f"the model has moved beyond +-{self._scale.range:g} from its first values: "
-                "raise model_range"
+                f"the model has moved more than {self._scale.range:g} from its first values: raise "
+                "model_range"
             )
         self._new = self._held.model = self._scale.model(self._first, moved)
         return self.send(SERVER, "applied")

@@ -223,7 +223,7 @@ def test_who_speaks_before_all_have_come_loses_the_seat(dealer):
 
 def test_a_party_waits_until_the_holder_of_its_seat_leaves(dealer):
     seat = dealer.seated(0)
-    expected = "not now: expected nobody else for process-0, whose connection is open"
+    expected = "not now: expected no second host for process-0, whose connection is open"
     with pytest.raises(DealerLostError, match=f"is not at hand: .*{expected}"):
         dealer.connect(0, patience=0.0)
     coming = dealer.party(0)

@@ -167,8 +167,8 @@ def test_a_file_that_was_opened_only_can_still_be_used(tmp_path: Path):
 @pytest.mark.parametrize(
     ("requests", "message"),
     [
-        ([Request.of("square", (5,))], "another tuple, its number 0"),
-        ([REQUESTS[0], REQUESTS[2]], "another tuple, its number 1"),
+        ([Request.of("square", (5,))], r"another tuple \(number 0\)"),
+        ([REQUESTS[0], REQUESTS[2]], r"another tuple \(number 1\)"),
         ([*REQUESTS, REQUESTS[0]], "more than the 3 tuples that were prepared"),
     ],
 )

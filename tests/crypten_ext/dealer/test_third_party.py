@@ -96,7 +96,7 @@ def test_tuples_do_not_come_from_generators_that_a_script_can_seed(tmp_path):
 def test_crypten_s_own_server_is_refused(tmp_path):
     status, out, err = by_hand(tmp_path, "CrypTen's server")
     assert (status, out) == (1, "")
-    assert "third party did not agree on keys; CrypTen's own TTPServer draws from 32 seed" in err
+    assert "third party did not agree on keys. CrypTen's own TTPServer draws from 32 seed" in err
     assert "Traceback" not in err
 
 

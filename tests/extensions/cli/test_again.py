@@ -104,7 +104,7 @@ def test_what_no_option_says_is_told_if_it_differs(in_folder):
         ("[1]", "must be a report of `pea train`"),
         ("{}", "must be a report of `pea train`, with its options"),
         ('{"options": {"rounds": 3}}', "is no option of this command"),
-        ('{"options": {"steps": [3]}}', "must be one value, not a list"),
+        ('{"options": {"steps": [3]}}', "must be a single value"),
         ('{"options": {"again": "x"}}', "is no option of this command"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_p
 
     refused = pea(*run)
     assert refused.returncode == 1
-    assert "pea: --evaluate must be 'noisy' or 'none' under the cap in" in refused.stderr
+    assert "pea: --evaluate must be 'noisy' or 'none', because of the cap in" in refused.stderr
     assert not shown(owners[1])[1]["runs"]
 
     done = pea(*run, "--evaluate", "noisy", "--json", tmp_path / "report.json")
@@ -91,7 +91,7 @@ def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_p
     assert pea(*run).returncode == 0
     text, exact = shown(owners[0])
     assert (exact["exact"], len(exact["runs"])) == (1, 2)
-    assert "1 of them used held-out records exactly" in text
+    assert "1 of them counted held-out records exactly" in text
     assert "for training alone" in text
     assert shown(owners[1])[1]["exact"] == 0, "it has no held-out records"
 
@@ -102,7 +102,7 @@ def test_a_reservation_is_freed_by_name(owners):
     path = owners[0].with_name("hospital-0.npz.budget.json")
     kept = json.loads(path.read_text())
     name = kept["entries"][0]["name"]
-    assert "What is spent stays spent" in pea("budget", path, "--free", name).stderr
+    assert "Spent budget stays spent" in pea("budget", path, "--free", name).stderr
     kept["entries"][0]["spent"] = False
     path.write_text(json.dumps(kept))
     text, _ = shown(path)
@@ -145,7 +145,7 @@ def test_a_file_is_one_partys_by_whatever_name(name, owners, tmp_path):
     done = pea(*RUN, *NOISE, *own([owners[0], twice]))
     assert done.returncode == 1
     assert f"{twice}, which party 0 and party 1 have both" in done.stderr
-    assert "--data deals those of one file out" in done.stderr
+    assert "share out one file with --data" in done.stderr
     assert not [*tmp_path.glob("*.budget.json")]
 
 

@@ -186,7 +186,7 @@ def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
         base = max(set.intersection(*({*kept(folder, rank)} for rank in range(3))))
         done = pea(*run, "--resume")
         assert done.returncode == 0, done.stderr
-        assert "of a run whose result was not opened yet" in refused(*run, "--resume")
+        assert "of a run that is not finished" in refused(*run, "--resume")
     report = report_of(tmp_path / "report.json")
     assert report["resumed_from"] == [base]
     assert report["rounds"] == (STEPS - base) * 19

@@ -79,7 +79,7 @@ def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
     file = tmp_path / "schema.toml"
     done = pea("schema", "--from", files[0], "--target", "side", "--out", file)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert "not yet public" in " ".join(done.stderr.split())
+    assert "reveal some of them" in " ".join(done.stderr.split())
     own = [part for rank in range(2) for part in ("--data-for-party", f"{rank}={files[rank]}")]
     command = ("train", "--backend", "clear", "--no-dp", "--parties", 2, *own, "--schema", file)
     path = tmp_path / "report.json"
@@ -230,7 +230,7 @@ def test_parties_take_features_themselves_or_before(tmp_path):
             assert done.returncode == 0, done.stderr
     refused = pea(*common, "--rank", 0, "--records", raw)
     assert "--records must be " in refused.stderr
-    assert "`pea features`, or --features" in refused.stderr
+    assert "`pea features` or --features" in refused.stderr
 
 
 def test_one_party_turns_its_table_into_features(tmp_path):

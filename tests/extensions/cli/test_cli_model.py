@@ -240,7 +240,7 @@ def test_another_recipe_of_features_is_refused_and_another_version_told(tmp_path
     assert seed in text
     told = asked(text.replace(seed, '"features: seed":"1"'))
     assert told.startswith(
-        "pea: --features must be as in the training, 1, not hashed:64, whose seed"
+        "pea: --features must be as in the training: 1, not hashed:64, whose seed"
     )
     version = read_opened(model).header.identity["scikit-learn"]
     older = asked(

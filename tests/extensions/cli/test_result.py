@@ -101,7 +101,7 @@ def test_persons_and_rows_are_named_apart(rows, told):
     lines = said({**RUN, **persons, **({} if rows is None else {"training_rows": rows})})
     assert "120 persons" in lines["run"]
     assert told in lines["run"]
-    assert "47 rows of others held out" in lines["run"]
+    assert "47 rows of other persons held out" in lines["run"]
     assert "a person of column who" in lines["privacy"]
 
 

@@ -296,7 +296,7 @@ def test_steps_that_may_reach_too_far_are_refused():
     with refused("layers", "value") as caught:
         plans(replace(CONFIG, loss="least-squares", lr=100.0))
     (note,) = caught.value.__notes__
-    assert note.startswith("In 10 steps weights may reach a norm of 4")
+    assert note.startswith("In 10 steps weights and residuals may grow to a norm of 4")
     plans(replace(CONFIG, loss="least-squares", lr=100.0, frac_bits=18))
     plan, bound = plans(replace(CONFIG, average=0.4))
     mean = Mean.over(0.4, CONFIG.steps, plan.frac_bits, bound)

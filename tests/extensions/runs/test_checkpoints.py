@@ -168,7 +168,7 @@ def test_of_two_copies_that_run_at_once_only_one_is_finished(parts, tmp_path):
             finished.append(run(parts, tmp_path / "a", resume=True))
 
     options = CheckpointOptions(folder=tmp_path / "b", every=5, resume=True)
-    with pytest.raises(PeaError, match="Another continuation of this run was finished"):
+    with pytest.raises(PeaError, match="another continuation of this run was finished"):
         train(CONFIG, parts, meanwhile, options)
     assert len(finished) == 1
 

@@ -144,7 +144,7 @@ def test_noisy_measures_have_intervals(changes):
 
 def test_more_classes_have_intervals_of_what_is_counted():
     ten = TrainConfig(backend="clear", metrics="all", evaluate="noisy", epsilon=2.0, delta=1e-5)
-    assert titles_of(ten)[0].startswith("the numbers of held-out records of each class")
+    assert titles_of(ten)[0].startswith("of held-out records: right and wrong predictions")
     one = replace(ten, metrics="accuracy").resolved()
     assert noise_of(one) == pytest.approx(5.0 * 1.5**0.5)
     assert noise_of(replace(one, evaluate="none")) == 0.0
@@ -185,8 +185,8 @@ def test_a_command_says_what_a_model_is_not_shown_to_do(tmp_path: Path, informed
     assert done.returncode == 0, done.stderr
     report = json.loads(where.read_text())
     said = " ".join(done.stderr.split())
-    assert said.count("expected: of 450 held-out records") == 1
-    assert ("not shown to rank better than chance" in said) == (not informed)
+    assert said.count("expected: with 450 held-out records") == 1
+    assert ("may rank no better than chance" in said) == (not informed)
     assert (report["auc_interval_population"][0] > 0.5) == informed
     low, high = report["accuracy_interval"]
     assert f"accuracy interval {low:.4g}..{high:.4g}" in " ".join(done.stdout.split())

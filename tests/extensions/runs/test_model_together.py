@@ -341,7 +341,7 @@ def test_whoever_opens_hears_which_ledger_lacks_the_run(tmp_path):
     for one in shared(small(), entry="run-0"):
         write_shares(tmp_path / f"party-{one.rank}.npz", one)
     (line,) = told(tmp_path, "a.budget.json", "b.budget.json")
-    assert "b.budget.json does not have the run of" in line
+    assert "b.budget.json lacks the run of" in line
     assert "party-1.npz" in line
 
 
@@ -429,7 +429,7 @@ def test_processes_predict_count_and_open_what_was_trained(tmp_path):
     assert done.returncode == 0, done.stderr
     right = tables["clear"][:, 1] == digits.test_y[:90]
     assert json.loads(path.read_text())["accuracy"] == pytest.approx(right.mean(), abs=0.03)
-    assert "does not have the run" not in opened.stderr
+    assert "lacks the run" not in opened.stderr
     counted = [entry.opens for entry in read(path_of(raw)).entries[1:]]
     assert counted == [("the number of correct predictions on held-out records",)]
     assert read(path_of(other)).entries[0].opens[-1] == "the model, after the run"

@@ -43,7 +43,7 @@ def test_a_second_run_leaves_the_first_ones_model(tmp_path):
     assert (tmp_path / "model" / "model.npz").read_bytes() == before
     third = pea(*TRAIN, "--checkpoint", "run-1", "--save", "other")
     assert "pea: --checkpoint must be a folder without an earlier run" in third.stderr
-    assert "choose another folder, and another one for --save." in third.stderr
+    assert "or choose new folders here and for --save." in third.stderr
 
 
 def test_a_party_leaves_the_share_of_an_unopened_model(tmp_path):

@@ -181,7 +181,7 @@ def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
     assert 7.99 < report["epsilon"] <= 8.0
     assert report["settings"]["masked.colluders"] == 1
     assert report["settings"]["weighting"] == "equal"
-    assert "from the server and clients on its side, too" in report["stdout"]
+    assert "also from the server and clients on its side" in report["stdout"]
     few, many = (report[f"epsilon_with_colluders{lost}"] for lost in ("", "_30_percent_lost"))
     assert report["colluders"] == 1
     assert few < many == report["epsilon"]  # of 10, 7 have to stay

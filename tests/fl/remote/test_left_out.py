@@ -19,8 +19,8 @@ FAULTY = 2
 SECRET = "label 7"
 OTHERS = tuple(k for k in EVERYBODY if k != FAULTY)
 TRAINS_ITSELF = {"local_epochs": 5, "batch_size": 10}
-TOLD = "it cannot train its model: its own log says why"
-UNTOLD = "an error on its host, which its own log tells"
+TOLD = "it cannot train its model: see its own log"
+UNTOLD = "an error on its host; see its own log"
 
 
 class NotForPickle(Exception):

@@ -594,7 +594,7 @@ def test_words_of_a_training_that_fails_stay_with_its_client(settings, kind, cap
     with pytest.raises(RoundError) as caught:
         run.fit(post)
     assert set(caught.value.refused) == set(range(CLIENTS))
-    assert set(caught.value.refused.values()) == {"it cannot train its model: its own log says why"}
+    assert set(caught.value.refused.values()) == {"it cannot train its model: see its own log"}
     assert "client 2 cannot train: " in caplog.text
     assert "is wrong" in caplog.text
 

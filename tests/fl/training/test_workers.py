@@ -46,7 +46,7 @@ def test_a_short_run_starts_no_process_and_says_so_once(caplog):
         for _ in range(2):
             np.testing.assert_array_equal(trained(trainer, own), alone(own))
             assert trainer._pool is None
-    assert len([each for each in caplog.records if "without other workers" in each.message]) == 1
+    assert len([each for each in caplog.records if "without more workers" in each.message]) == 1
 
 
 def test_processes_start_for_what_is_ahead_and_take_what_is_left_of_the_round(monkeypatch):

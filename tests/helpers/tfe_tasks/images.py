@@ -174,14 +174,14 @@ def images_that_do_not_fit_are_refused():
     dense = layers.Dense(2)
     stacks = {
         "channels first; use channels_last": [first(data_format="channels_first"), dense],
-        "of which the host counts one": [first(strides=(2, 1)), dense],
+        "the host uses only one": [first(strides=(2, 1)), dense],
         "must come before it, behind images": [first(), layers.Activation("tanh"), dense],
         "bounds the norms of its inputs": [first(), layers.Flatten(), dense],
         "needs images before it": [
             layers.Flatten(batch_input_shape=[1, 6, 6, 1]),
             layers.MaxPooling2D(2),
         ],
-        "does not count the padding": [
+        "leaves padding out": [
             first(layers.AveragePooling2D, 4, padding="same"),
             layers.Flatten(),
             dense,

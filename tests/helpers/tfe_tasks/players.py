@@ -273,7 +273,7 @@ def players_under_other_names_are_refused():
     addresses["server0"], addresses["server1"] = addresses["server1"], addresses["server0"]
     swapped = FILE.with_name("swapped.json")
     swapped.write_text(json.dumps(addresses))
-    with pytest.raises(PlayerLostError, match=r"server0 is not .*: .*place 2 .* is server1, does"):
+    with pytest.raises(PlayerLostError, match=r"server0 does not .*: number 2 .* is server1 in"):
         tfe_ext.remote_config(swapped)
 
 
@@ -282,6 +282,6 @@ def players_in_another_order_are_refused():
     addresses = json.loads(FILE.read_text())
     turned = FILE.with_name("turned.json")
     turned.write_text(json.dumps({"owner": addresses.pop("owner"), **addresses}))
-    said = r"player owner is not .*: the one in place 4 of its own file, .* in one order"
+    said = r"player owner does not .*: number 4 in its own file, .* in the same order"
     with pytest.raises(PlayerLostError, match=said):
         tfe_ext.remote_config(turned)

@@ -99,5 +99,5 @@ def what_does_not_fit_is_refused():
     with refused("layers", "value", []):
         Residual([])
     nothing = [Residual([layers.Activation("tanh")], batch_input_shape=[1, 4]), layers.Dense(2)]
-    with pytest.raises(UnsupportedLayerError, match="does not stand behind a linear layer"):
+    with pytest.raises(UnsupportedLayerError, match="must follow a linear layer"):
         Sequential(nothing).compile(SGD(1.0), BinaryCrossentropy())

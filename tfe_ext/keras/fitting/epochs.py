@@ -14,9 +14,9 @@ from extensions.rules import Whole
 from tfe_ext.keras.trainer import Count, Training
 
 _UNFIT: dict[type, str] = {
-    keras.ModelCheckpoint: "It writes weights in the clear: take tfe_ext.keras.Checkpoints.",
-    keras.BackupAndRestore: "It writes weights in the clear: take tfe_ext.keras.Checkpoints.",
-    keras.TensorBoard: "It looks into Keras's own models: take CSVLogger.",
+    keras.ModelCheckpoint: "It writes weights in the clear: use tfe_ext.keras.Checkpoints.",
+    keras.BackupAndRestore: "It writes weights in the clear: use tfe_ext.keras.Checkpoints.",
+    keras.TensorBoard: "It reads Keras's own models: use CSVLogger.",
 }
 
 

@@ -101,7 +101,7 @@ class Adapted:
         }
         if not self.layers:
             rule = f"an encoder with linear layers named {', '.join(TARGETS)}"
-            raise ArgumentError("features", features, rule, "There is nothing to adapt.")
+            raise ArgumentError("features", features, rule, "Only those layers can be adapted.")
         sides = [(each.out_features, each.in_features) for each in self.layers.values()]
         Whole(1, min(MOST_RANK, *map(min, sides))).check("rank", rank)
         self.shapes = [(rank, n) for _, n in sides] + [(m, rank) for m, _ in sides]
@@ -181,7 +181,7 @@ class Adapted:
         with self._lock, torch.inference_mode():
             together, alone = self._features(rows[:2]), self._features(rows[:1])
         if not torch.allclose(together[0], alone[0], atol=1e-3):
-            rule = "an encoder of each record alone"
+            rule = "an encoder of one record at a time"
             raise ArgumentError("features", self.encoder.name, rule)
 
     def _tensors(self, weight: Reals, bias: Reals, *, learnt: bool = False) -> list[Any]:

@@ -56,7 +56,7 @@ def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:
         raise ArgumentError(
             "weights",
             None if weights is None else str(weights),
-            f"the file of a state dictionary of {name}",
+            f"a file with the state dictionary of {name}",
             reason_of(error),
             code="file",
         ) from error

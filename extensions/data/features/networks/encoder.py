@@ -147,7 +147,7 @@ def _folder(argument: str) -> Path:
         return Path(hub.snapshot_download(argument, local_files_only=True))
     except (OSError, ValueError) as error:
         rule = "a folder, or a model in your cache of Hugging Face"
-        advice = "Nothing is downloaded here: `hf download NAME` puts it there."
+        advice = "PEA downloads no model here. Type: hf download NAME"
         raise ArgumentError("features", f"hf:{argument}", rule, advice, code="file") from error
 
 
