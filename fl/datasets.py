@@ -112,7 +112,7 @@ def _array(value: Any) -> npt.NDArray[Any]:
 
 
 def from_leaf(folder: Path | str) -> dict[str, TensorDataset]:
-    """Returns records and labels of each user, sorted, of LEAF's files ``*.json`` in a folder.
+    """Returns each user's records and labels, sorted, from LEAF's ``*.json`` files in a folder.
 
     FEMNIST has 62 classes and (records, 784) in [0, 1]: ``nn.Unflatten(1, (1, 28, 28))`` makes
     images of them. Of Caldas et al., 2018.

@@ -210,10 +210,10 @@ def _way() -> tuple[Callable[[], Local], bytes]:
         return lambda: local, run
     if ADDRESS not in os.environ:
         raise PeaError(
-            "No dealer is known. Start one with `pea dealer` and name it in the federation, or "
+            "This run needs a dealer. Start one with `pea dealer` and name it in the federation, "
             f"set the environment variable {ADDRESS} to its HOST:PORT on this machine, or call "
-            "crypten_ext.dealer.use_material(PATH). Without a dealer, set "
-            "crypten.cfg.mpc.provider to 'PARTIES'."
+            "crypten_ext.dealer.use_material(PATH). Without a dealer, set crypten.cfg.mpc.provider "
+            "to 'PARTIES'."
         )
     world = communicator.get()
     return partial(local_end_at, os.environ[ADDRESS], world.get_rank(), world.get_world_size()), run

@@ -55,7 +55,7 @@ def poisson_batches(
     overflow_probability: float = OVERFLOW_PROBABILITY,
     source: NoiseSource | None = None,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    """Yields encrypted batches; each record of each party is in one with `sample_rate`.
+    """Yields encrypted batches; each holds each record with probability `sample_rate`.
 
     Call it at every party with the party's own plaintext records. Each party draws its sample in
     private, and pads it with empty rows to a public number, so the other parties do not learn how

@@ -48,7 +48,7 @@ class Budget:
     sample_rate: Annotated[float, PART]
 
     def __post_init__(self) -> None:
-        check_target(self.epsilon, advice="More protects nothing.")
+        check_target(self.epsilon, advice="It would protect nothing.")
         check_fields(self)
 
 

@@ -40,11 +40,11 @@ class Learning:
     Attributes:
         model: as in `pea train`.
         loss: as in `pea train`.
-        lr: learning rate, which nobody else is told.
-        momentum: of a step's change, likewise.
+        lr: learning rate, which stays secret.
+        momentum: momentum coefficient, which stays secret.
         max_grad_norm: bound of each example's gradient.
-        steps: of a turn.
-        rounds: turns of each data owner.
+        steps: number of steps in a turn.
+        rounds: number of turns with each data owner.
         frac_bits: fractional bits of shared values.
 
     Raises:
@@ -69,9 +69,10 @@ class Cost:
     """What a model may cost a data owner's records.
 
     Attributes:
-        epsilon: of all that the model's owner learns of one record.
-        delta: likewise; 1 / (10 records) is usual.
-        most_steps: for which its noise is made; after them it takes no part any more.
+        epsilon: budget for all that the model's owner learns of one record.
+        delta: delta of that budget; 1 / (10 records) is usual.
+        most_steps: number of steps that the noise is made for; then this owner takes no further
+            part.
         sample_rate: probability with which a record enters a step.
     """
 
@@ -101,8 +102,8 @@ class Rows:
     """What every data owner's records look like.
 
     Attributes:
-        features: of a record.
-        classes: of records.
+        features: number of features of a record.
+        classes: number of classes.
         max_feature_norm: bound of the norm of a record's features.
     """
 
@@ -116,8 +117,8 @@ def owner(
     federation: Annotated[
         list[Path],
         Option(
-            help="File of `pea federation` for this host, first, and one data owner; once for each "
-            "of them, or a folder of such files, into which more may be put between rounds. Each "
+            help="File of `pea federation` with this host, first, and one data owner. Give one for "
+            "each data owner, or a folder of them; you may add files between rounds. Each file "
             "names another port of this host."
         ),
     ],
@@ -130,7 +131,7 @@ def owner(
     ] = None,
     join_timeout: Annotated[float, Option(help="Seconds to wait for a data owner.")] = 300.0,
 ) -> None:
-    """Own the model: learn from the data owners by turns. None of them is told the weights."""
+    """Own the model, and learn from the data owners in turn. They do not see the weights."""
     check_seconds("join_timeout", join_timeout)
     tried = None if test is None else read_party_file(test)
     _files(federation)
@@ -199,15 +200,15 @@ def data(
     ledger: Annotated[
         Path | None,
         Option(
-            help="File that an earlier version kept for a model: its cost is entered in the ledger "
-            "of the records, once."
+            help="File that an earlier version kept for a model. Its cost enters the ledger of the "
+            "records once."
         ),
     ] = None,
     join_timeout: Annotated[
         float, Option(help="Seconds to wait for the model's owner, each turn.")
     ] = 3600.0,
 ) -> None:
-    """Own records: let the model learn from them until the budget is spent. None is shown."""
+    """Own records, and let a model learn from them, unseen, until the budget is spent."""
     check_seconds("join_timeout", join_timeout)
     own = read_party_file(records)
     if own.train_units is not None:

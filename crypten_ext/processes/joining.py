@@ -178,8 +178,8 @@ def _store_at(rendezvous: str, rank: int, parties: int, seconds: float) -> Store
     if rank and not _answers((place.hostname, place.port), seconds):
         raise PartyLostError(
             0,
-            f"does not answer at {rendezvous} after {seconds:g} s. Start it, and see that it can "
-            "be reached from here.",
+            f"does not answer at {rendezvous} after {seconds:g} s. Start it, and check that this "
+            "host can reach it.",
         )
     try:
         return TCPStore(

@@ -300,7 +300,7 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
     if not silence >= 3 * interval:
         raise ArgumentError("silence", silence, f"at least three intervals, {3 * interval:g} s")
     if not (communicator.is_initialized() and dist.is_initialized()):
-        raise PeaError("CrypTen is not initialised: call crypten.init() before watch_parties().")
+        raise PeaError("watch_parties() needs CrypTen: call crypten.init() first.")
     (store, port), met, mesh = default_store(), transport.session(), transport.current()
     board = None if met is None else met.board
     watch = Watch(

@@ -176,10 +176,10 @@ def prepare(
 ) -> None:
     """Deal for one run beforehand, on a host that holds no data and sides with no party.
 
-    Each party gets its own file, in private, and gives the same options as here. A file is of use
-    once. It is known from public sizes alone which tuples the run needs. With --provider parties
-    nobody deals: the parties make the tuples, all online, each on its own host with its --rank.
-    What they have made before one is lost is gone on with by the same command.
+    Send each party its own file in private. Each party then gives the same options as here. A file
+    serves one run. Public sizes say which tuples the run needs. With --provider parties, there is
+    no dealer: all parties are online and make the tuples, each on its own host with its --rank. If
+    one is lost, give the same command again: it goes on with what was made.
     """
     if run.provider not in PREPARED:
         raise ArgumentError("provider", run.provider, f"one of {PREPARED}")

@@ -82,7 +82,7 @@ def whiten_columns(
     ridge: float | None = None,
     source: NoiseSource | None = None,
 ) -> Whitening:
-    """Returns a map that whitens this party's columns, from a noisy sum over them; local.
+    """Returns a map that whitens this party's columns, computed here from a noisy sum.
 
     Call it at every party with its own columns of the same records, before the first batch:
 

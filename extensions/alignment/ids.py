@@ -130,8 +130,8 @@ def _normalised(cell: str, form: IdFormat, row: int) -> str:
     if form == "date":
         return _iso(text, row)
     if _NUMBER.fullmatch(text):
-        advice = "A program has rewritten it as a number: export the column as text."
-        raise _refused(row, "an id as it was given out, not such as 12345.0 or 1e5", advice)
+        advice = "A program has turned it into a number: export the column as text."
+        raise _refused(row, "an id as it was issued, unlike 12345.0 or 1e5", advice)
     if form == "digits":
         text = "".join(str(unicodedata.decimal(each)) for each in text if each.isdecimal())
         if not text:

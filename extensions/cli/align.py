@@ -52,13 +52,13 @@ class OwnTable:
 
     Attributes:
         records: this owner's .csv or .parquet file, with one record a person.
-        id: column that names a person; once for each, if several together do.
-        id_format: text (the default: case, width and spaces around it do not count), digits
-            (nothing else counts) or date; once for all columns of the id, or for each.
+        id: column that names a person; if several columns together do, give each.
+        id_format: text (the default; ignores case, width and outer spaces), digits (ignores all
+            else) or date; once for all columns of the id, or once for each.
         world_size: number of owners.
         out: .csv file for this owner's records of common persons; alignment.json goes beside it.
         budget: ledger of the records (`pea budget`), which keeps every alignment; by default beside
-            them; none: keep none.
+            them. With none, no ledger is kept.
         most_alignments: how many alignments the ledger may have, from now on.
         checkpoint: folder for what is done, with a secret key; after a loss the same command goes
             on from there.
@@ -113,7 +113,7 @@ def align(
 ) -> None:
     """Find the persons whom all owners have, and write your records of them in one order.
 
-    All owners learn who is in every list, and how long each list is; nothing of anybody else.
+    All owners learn who is in every list and how long each list is, and nothing else of others.
     """
     local = meeting.local(own.world_size)
     if local is None:

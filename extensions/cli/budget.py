@@ -20,7 +20,7 @@ BudgetFile = Annotated[
     Option(
         name="budget",
         help="Ledger of the records (`pea budget`), a file or a folder; by default beside each "
-        "owner's own file, and none for data sets of --data; none: keep none.",
+        "owner's own file, but none for data sets of --data. With none, no ledger is kept.",
     ),
 ]
 
@@ -32,7 +32,7 @@ def budget(
         float | None, Option(help="Set the epsilon that all runs together may spend.")
     ] = None,
     delta: Annotated[
-        float | None, Option(help="Delta of the cap, or delta at which to add up the runs.")
+        float | None, Option(help="Delta of the cap, or the delta at which to add up the runs.")
     ] = None,
     except_held_out: Annotated[
         bool,
@@ -44,7 +44,7 @@ def budget(
     free: Annotated[
         str | None, Option(help="Remove the reservation of a run that died, by its name.")
     ] = None,
-    log: Annotated[bool, Option(help="List who entered, opened, freed or capped what.")] = False,
+    log: Annotated[bool, Option(help="List all entries, openings, releases and caps.")] = False,
     json_out: Report = None,
 ) -> None:
     """Show what an owner's records were used for, what that costs, and the cap; or set the cap."""

@@ -37,7 +37,7 @@ def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
     """Prints, once a run, what is not protected."""
     lines = [*of_backend]
     if not config.private:
-        lines.append("--no-dp: the model is not private; it may give training records away.")
+        lines.append("--no-dp: the model is not private; it may reveal training records.")
     if config.insecure_seed is not None:
         lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
     if config.facts.get("schema basis") == "data":

@@ -23,7 +23,7 @@ from extensions.runs.config import TrainConfig, check_parties
 
 Classes = Annotated[
     int | None,
-    Option(help="Number of classes, if neither names, a schema nor the file say it."),
+    Option(help="Number of classes, if no names, schema or file says it."),
 ]
 NO_FEATURES = "none"
 NOT_OF_A_TABLE = ("data", "data_dir", "own", "download", "partition")
@@ -41,7 +41,7 @@ def split(
     parties: Annotated[int, Option(help="Number of parties.")] = TrainConfig.parties,
     columns: Annotated[
         int | None,
-        Option(help="Instead, number of parties that have other columns of the same records."),
+        Option(help="Number of parties, if each gets other columns of the same records."),
     ] = None,
     features: Annotated[
         str, Option(help="Extractor, as in `pea train`; none: only cut the records.")

@@ -41,7 +41,7 @@ def federation(
         Option(help="Role of the member: party (the default), dealer, server or client."),
     ] = None,
     address: Annotated[
-        str | None, Option(help="HOST:PORT where the member listens; none for a client.")
+        str | None, Option(help="HOST:PORT where the member listens; leave it out for a client.")
     ] = None,
     fingerprint: Annotated[
         str | None,

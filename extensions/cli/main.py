@@ -69,7 +69,7 @@ def run(commands: type[Commands], name: str) -> None:
             stream.flush()
         for where, stream in streams.items():
             if stream.failure is not None and not isinstance(stream.failure, BrokenPipeError):
-                print(f"{word}: {where} is not complete: {stream.failure}", file=sys.stderr)
+                print(f"{word}: {where} is incomplete: {stream.failure}", file=sys.stderr)
                 status = status or printing.CUT_SHORT
         sys.exit(status)
 

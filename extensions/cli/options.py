@@ -21,7 +21,7 @@ class Ending:
 
     Attributes:
         report: write the report to this file.
-        verbose: show all of the report, and not just what came out and what it cost.
+        verbose: show the whole report; without it, only results and costs.
     """
 
     report: Annotated[Path | None, Option(name="json"), Writes()] = None
@@ -33,7 +33,8 @@ class Rerun(Ending):
     """What is told at the end of a run that may repeat another one.
 
     Attributes:
-        again: report of a run whose options are taken, beside those given; its noise is new.
+        again: report of a run to repeat with its options, changed by those that you give; the noise
+            is new.
     """
 
     again: Path | None = None

@@ -57,9 +57,9 @@ class PartyOptions:
         records: this party's .npz, .csv or .parquet file.
         data: name of the data, for the report.
         features: as in `pea train`, extracted here; by default the file holds features.
-        classes: number of classes, where neither names nor a schema nor the file say it.
-        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them;
-            none: keep none.
+        classes: number of classes, if no names, schema or file says it.
+        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them.
+            With none, no ledger is kept.
     """
 
     meeting: Meeting

@@ -74,8 +74,8 @@ class Alignment:
     def _check(self) -> None:
         counts, names = (self.rows, *self.sizes), {*self.members}
         if not all(type(each) is int and each >= self.rows >= 0 for each in counts):
-            raise ValueError("numbers that cannot be")
+            raise ValueError("impossible numbers")
         if not _DIGEST.fullmatch(self.order) or {*map(type, names)} != {str}:
-            raise ValueError("texts that cannot be")
+            raise ValueError("impossible texts")
         if not len(names) == len(self.members) == len(self.sizes) >= 2 or self.owner not in names:
-            raise ValueError("owners that cannot be")
+            raise ValueError("impossible owners")

@@ -144,12 +144,13 @@ class FeatureExtraction:
     """How features are extracted, the same for every owner.
 
     Attributes:
-        features: feature extractor, which each owner runs before anything is shared: raw, hog,
-            scattering, efficientnet:KIND, tflite:PATH, backbone:ARCHITECTURE, timm:NAME (images),
-            hashed, words, wordllama (texts), hf:NAME_OR_FOLDER (both) or module:function; options
-            behind it (,mirror); or several joined by +. The default is raw for tables and small
-            images, words:4096 for texts, scattering:1024 for other images; in colour
-            efficientnet:lite0 and lite2, each with ,bicubic,half, where they are installed.
+        features: feature extractor, which each owner runs before anything is shared: raw (numbers
+            as they are); for images hog, scattering, efficientnet:KIND, tflite:PATH,
+            backbone:ARCHITECTURE or timm:NAME; for texts hashed, words or wordllama; for both
+            hf:NAME_OR_FOLDER; or your own module:function. Options follow (,mirror), and + joins
+            several. The default is raw for tables and small images, words:4096 for texts,
+            scattering:1024 for other images; in colour efficientnet:lite0+efficientnet:lite2, each
+            with ,bicubic,half, if installed.
         weights: file with the weights of a backbone.
         keep: whether features are kept on disk between runs.
         max_feature_norm: public bound of the norm of a row.

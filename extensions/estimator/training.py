@@ -116,5 +116,5 @@ def _begun(
 
 def _model_of(report: dict[str, Any]) -> tuple[OpenedModel, dict[str, Any]]:
     model = opened_of(report)
-    assert model is not None, "a run that is not hidden, or opens its model, returns it"
+    assert model is not None, "a run that opens its model returns it"
     return model, report

@@ -95,7 +95,7 @@ def evaluate(ring: Ring, product: Share, shift: int, plan: InverseSqrtPlan) -> t
 
 
 def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
-    """Returns 1/sqrt(x) or slightly less, with certainty and in every element.
+    """Returns 1/sqrt(x) or slightly less, guaranteed in every element.
 
     Args:
         x: shares of ring integers with `plan.frac_bits` fractional bits, any shape.

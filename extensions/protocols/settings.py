@@ -84,17 +84,17 @@ class Model:
             both.
         loss: kind of loss: sigmoid or hard-sigmoid (each class against the others), softmax (over
             all classes), squared (a number in the schema's range, or each class), or least-squares
-            (squared, with predictions that are not clipped: fewest rounds).
+            (like squared, but unclipped: fewest rounds).
         class_weights: weight of each class, in (0, 1] in steps of 2^-8: a record's clipped gradient
             is multiplied by it; None: all count alike.
-        bias_scale: constant input that biases are weights of, a power of two up to 1. A smaller one
-            leaves more of each gradient's bound to the features; 0: no biases.
+        bias_scale: constant input of biases, a power of two up to 1. A smaller one leaves more of
+            each gradient's bound to the features; 0: no biases.
         max_feature_norm: public bound of the norm of a record's features.
         max_weight_norm: bound of the norm of the weights of each layer but the first, in 400..2^14.
-            A run of several layers that might exceed it is refused.
+            PEA rejects a run of several layers that might exceed it.
         frac_bits: fractional bits of the ring.
         whiten: multiply features by the inverse square root of a noisy sum of x x^T over all
-            training features, which is opened.
+            training features. The sum is opened.
         whiten_ridge: number added to the sum's eigenvalues; by default it follows from the noise.
         cells: in which an additive model's records are counted.
     """
@@ -143,7 +143,7 @@ class Descent:
         method: how to train: pea (Protocol 5), or statistics (a linear model with least-squares
             loss, from noisy sums of products over all records, which are opened once).
         open: when to open the model: never before the end, or after each-step (owners compute on
-            their own records, nobody deals, and epsilon is the same).
+            their own records without a dealer, and epsilon is the same).
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
         lr_schedule: how the learning rate falls: constant (not at all), or linear or cosine, to 0
@@ -154,12 +154,12 @@ class Descent:
         beta1: decay of Adam's first moment, in 0..0.999.
         beta2: decay of Adam's second moment, in 0.5..0.999.
         adam_floor: least second moment of Adam, in units of the noise's variance, in 2^-8..1.
-        average: average the models of the last fraction of the steps, in 0..1; 0: take the last
+        average: average the models of this last fraction of the steps, in 0..1; 0: take the last
             model.
         physical_rows: compute about this many rows of a batch at once, for less memory and more
             rounds. Clipping, noise and epsilon are those of the whole batch.
-        init: start of training: zero (the default for one layer), random (for several), an .npz
-            file of public weights (the same at all parties, as `pea train --save` writes it), or
+        init: start of training: zero (the default for one layer), random (for several), or an .npz
+            file of public weights (the same at all parties, as `pea train --save` writes it). Or
             models that the owners trained locally: local-average, local-accuracy (the best on
             held-out records), or local (the best of both and the start).
         init_steps: steps of each local model; by default a quarter of the joint ones.
@@ -215,16 +215,16 @@ class Privacy(Noise):
         parties: number of parties, who own the data.
         epsilon: target epsilon of the whole run, local models and whitening included; needs delta.
         delta: delta of the guarantee, in (0, 1).
-        neighbours: neighbouring data sets: add-remove (a record, or a null record in its place; the
-            default) or replace (a record, or another; the default with columns). Numbers of records
-            are public.
+        neighbours: neighbouring data sets: add-remove (a record or a null record in its place; the
+            default) or replace (one record or another; the default with columns). Numbers of
+            records are public.
         calibration: how noise is calibrated to epsilon: pld, rdp or paper.
         epsilon_init: part of epsilon for each owner's local model, at the same delta; the joint
             training takes the rest.
         noise_multiplier_init: sigma / C of the local models; None until `resolved`.
         whiten_share: share of the budget, 1 / sigma^2, for whitening (default 0.15).
-        noise_multiplier_whiten: sigma of whitening's sum over what a record adds to it; with
-            noise_multiplier.
+        noise_multiplier_whiten: standard deviation of whitening's noise, over the most that a
+            record adds; needs noise_multiplier.
         noise_multiplier_counts: sigma of an additive model's counts over what a record adds to
             them; None until `resolved`.
     """
@@ -248,8 +248,8 @@ class Sampling:
     """Which records enter a step.
 
     Attributes:
-        split: how the owners divide the records: rows (each owner has other records) or columns
-            (each has other columns of the same persons, in the same order, and one has the labels).
+        split: how the owners divide the records: rows (each has other records) or columns (each has
+            other columns of the same persons in the same order, and one has the labels).
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
         rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
             clipped to C / k, so that epsilon is a person's.

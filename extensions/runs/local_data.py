@@ -142,5 +142,5 @@ def check_classes(config: TrainConfig, parts: Sequence[Split], *, of_all: bool =
     found = np.unique(np.concatenate([part.train_y for part in parts]))
     if len(found) < 2:
         raise ArgumentError(
-            "labels", found.tolist(), "of two classes at least", "A model of one learns nothing."
+            "labels", found.tolist(), "of two classes at least", "Training needs two or more."
         )

@@ -28,7 +28,7 @@ class RunOptions:
         save: folder for the model: model.npz if it is opened, else each party's shares; with
             players, a folder at each of them.
         timeout: seconds after which a run on this machine ends.
-        material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
+        material: instead of a running dealer, what `pea prepare` wrote: the folder of all parties'
             files, or the file of the one party that runs here.
         players: file of the players that `pea players` runs, for a host that has players.
         federation: file of `pea federation`, to reach players on other hosts by TLS.
@@ -72,9 +72,9 @@ class Meeting:
     Attributes:
         rank: rank of this party, 0..parties - 1.
         rendezvous: meeting place: tls://PATH of the federation's file, by default in the working
-            folder; or in the clear tcp://HOST:PORT of party 0, or file://PATH on one machine.
+            folder. Or, without TLS, tcp://HOST:PORT of party 0, or file://PATH on one machine.
         join_timeout: seconds to wait until all parties have joined.
-        dealer: 127.0.0.1:PORT of this user's dealer; not with tls://, whose federation names it.
+        dealer: 127.0.0.1:PORT of this user's dealer; with tls:// the federation names the dealer.
         key: this party's file of `pea keys`, with tls://.
 
     Raises:

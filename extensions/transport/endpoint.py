@@ -311,7 +311,7 @@ class Endpoint:
         if length or tag != _RECEIVED or ahead >= _NUMBERS // 2:
             raise OutOfTurnError(f"a message {tag} of {length} bytes in place of what it received")
         if not self._acknowledge(received):
-            raise OutOfTurnError("that it lacks frames which are kept no more")
+            raise OutOfTurnError("that it lacks frames which are gone")
         self._target, self._is_resuming = self._header, False
         for frame in self._kept:
             self._queue(frame)
@@ -321,11 +321,11 @@ class Endpoint:
         behind = (received - self._kept_from) % _NUMBERS
         if behind > len(self._kept):
             if behind < _NUMBERS // 2:
-                raise OutOfTurnError("that it received what was never sent")
+                raise OutOfTurnError("that it received frames which were never sent")
             return False  # it said so before frames were forgotten, or some were sent again
         for _ in range(behind):
             if not self._pop().transfer.done:
-                raise OutOfTurnError("that it received what was never sent")
+                raise OutOfTurnError("that it received frames which were never sent")
         return True
 
     def _forget(self, frame: _Frame) -> None:

@@ -140,7 +140,7 @@ class Federation:
             found = tomllib.loads(path.read_text())
             rows = found.get("members")
             if set(found) != {"members"} or not isinstance(rows, list) or not rows:
-                raise ValueError("It must have [[members]] and nothing else.")
+                raise ValueError("It must have only [[members]].")
         except (OSError, ValueError, RecursionError) as error:
             allowed, advice = "a TOML file of `pea federation`", str(error)
             raise ArgumentError("federation", str(path), allowed, advice, code="file") from error

@@ -177,7 +177,7 @@ def _text(argument: Any) -> Any:
     """Returns a text, or texts; ValueError for anything else."""
     texts = argument if isinstance(argument, list) else [argument]
     if not all(isinstance(each, str) for each in texts):
-        raise ValueError("an argument that is no text")
+        raise ValueError("an argument other than a text")
     return argument
 
 

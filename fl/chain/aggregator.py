@@ -75,11 +75,11 @@ class ChainAggregator(Aggregator):
             totals. 0: the server merges, and sees the sum of every chain.
         neighbours: from a client to the clients that it can reach; all unless given.
             `fl.simulation.neighbours` makes such lists.
-        time_limit: seconds after which a holder returns the token. The published rule for so many
-            to take part is `fl.simulation.latency.time_limit`.
-        led_by: who draws masks and follows tokens: "server", or "client", one of those in a round.
-        timeout: seconds that the server waits for the report of a hop. At least the time of two
-            hops: with less, clients that are only slow are treated as lost.
+        time_limit: seconds after which a holder returns the token.
+            `fl.simulation.latency.time_limit` is the published rule for a number of clients.
+        led_by: who draws masks and follows tokens: "server", or "client", a client of the round.
+        timeout: seconds that the server waits for the report of a hop. Give at least the time of
+            two hops, because slower clients are treated as lost.
 
     Raises:
         ArgumentError: an argument outside its range.

@@ -79,7 +79,9 @@ def _noise(options: Protection, training: Training) -> dict[str, float]:
         raise ArgumentError("epsilon, noise_multiplier", (epsilon, given), rule, code="privacy")
     if epsilon is None:
         return {}
-    check_target(epsilon, advice="More protects nothing. For no privacy leave {mechanism} out.")
+    check_target(
+        epsilon, advice="A larger one protects nothing. For no privacy leave {mechanism} out."
+    )
     sampling = {**chosen.usual, **chosen.given}.get("central-dp.sampling")
     assert training.client_fraction is not None
     assert options.delta is not None

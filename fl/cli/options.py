@@ -56,7 +56,7 @@ class Training:
         lr: learning rate of the clients.
         server_optimizer: what the server does with the mean update: fedavg adds it to the model,
             fedavgm with momentum; or fedadam, fedyogi or fedadagrad.
-        exchange: what clients send: the change (delta), or weights.
+        exchange: what clients send: their change (delta), or their weights (weights).
         weighting: weights of the mean: records or equal (default: records, but equal where a
             mechanism needs it).
         on_failure: what to do if a round fails: end the run (raise), or change nothing (skip).
@@ -114,8 +114,9 @@ class Protection:
         aggregator: one of masked, paillier, chain, or plain (insecure). There is no default.
         mechanism: differential privacy: none, local-dp, central-dp, distributed-dp, sign-ds or
             record-dp.
-        epsilon: with central-dp and distributed-dp: of all rounds, instead of a noise multiplier.
-        delta: of all rounds together, in the report too.
+        epsilon: target epsilon of all rounds, instead of a noise multiplier; for central-dp and
+            distributed-dp.
+        delta: delta of all rounds together, also in the report.
     """
 
     aggregator: Annotated[Chosen, AGGREGATORS]
@@ -134,8 +135,8 @@ class VirtualNetwork:
         mbit: megabits a second of every link (default: no limit).
         training_seconds: virtual seconds that a client trains.
         timeout: virtual seconds that clients have to get the model and train.
-        transcript: kept of the last round's messages: none, sizes, or all, which the report of who
-            learned what takes.
+        transcript: what to keep of the last round's messages: none, sizes, or all. The report of
+            who learned what needs all.
     """
 
     drop_out: float = 0.0
@@ -151,7 +152,7 @@ class Result:
     """What a run leaves.
 
     Attributes:
-        evaluate_every: rounds from one evaluation to the next.
+        evaluate_every: number of rounds from one evaluation to the next.
         json_out: write report, settings and all rounds here.
         csv: write a row of numbers for each round here.
         tensorboard: folder for TensorBoard's curves.

@@ -135,7 +135,7 @@ def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
     members = [own[client] for client in outcome.included if client in own]
     others = len(outcome.included) - len(members)
     if not others:
-        raise ArgumentError("own", sorted(own), f"of fewer clients than all {outcome.included}")
+        raise ArgumentError("own", sorted(own), f"fewer than all clients {outcome.included}")
     total = outcome.aggregate.mean * len(outcome.included) - np.sum(members, axis=0)
     rest: Vector = total / others
     return rest

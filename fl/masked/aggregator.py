@@ -98,12 +98,12 @@ class MaskedAggregator(Aggregator):
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
         fixed_point: how updates become integers; 64 bits, 24 behind the point, unless given.
         timeout: seconds that clients have in each stage.
-        min_clients: fewest clients of a round, for clients too.
-        colluders: how many clients, of all, may lie with the server; rounds that could not
-            withstand them are rejected.
+        min_clients: fewest clients of a round, which clients check, too.
+        colluders: number of all clients that may lie with the server; PEA rejects a round that
+            could not withstand them.
         graph: a sparse graph; None: all clients have keys with all.
-        lanes: values in an element of the ring. A round's sum has to fit in bits / lanes bits; the
-            values, and the masks to expand, then take that many times fewer bytes.
+        lanes: values in one element of the ring, which saves that many times the bytes of values
+            and masks. A round's sum has to fit in bits / lanes bits.
         identities: the keys that clients sign with, such as those of a `KeyFolder`.
 
     Raises:

@@ -122,7 +122,7 @@ class Terms:
         clients = tuple(message.array("clients", np.int64, (-1,)).tolist())
         given = f"{message.kind!r} lists clients {clients}"
         if list(clients) != sorted(set(clients)):
-            raise MessageError(f"{given}, not in ascending order and each once")
+            raise MessageError(f"{given}, not ascending and distinct")
         if strangers := sorted(set(clients) - set(allowed)):
             raise MessageError(f"{given}, of which {strangers} are not among {sorted(allowed)}")
         if missing := sorted(set(needed) - set(clients)):

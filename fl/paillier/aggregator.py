@@ -92,11 +92,11 @@ class PaillierAggregator(Aggregator):
 
     Args:
         key_bits: bits of the key's modulus n.
-        packing: put several values into a ciphertext, as many as fit; else one.
+        packing: put as many values as fit into a ciphertext.
         fixed_point: how updates become integers; the fewer bits, the more slots.
         timeout: seconds that the server waits in each stage for the clients' messages.
         insecure_small_key: allow keys below 2048 bits.
-        hide_model: keep mean and model from the server; for runs alone.
+        hide_model: hide mean and model from the server; only for runs.
         model_range: with `hide_model`: how far a parameter may move from its first value, in all
             rounds.
 

@@ -159,9 +159,7 @@ class PaillierClient(Machine):
         if key is None or key.public.n.bit_length() != self._bits:
             raise MessageError(f"no key of {self._bits} bits")
         if modulus not in (0, key.public.n):
-            raise MessageError(
-                f"the key at hand is {key.public.fingerprint}, not the one asked for"
-            )
+            raise MessageError(f"the key here is {key.public.fingerprint}, not the requested one")
         return key
 
     def _context(self, public: PublicKey, client: int) -> bytes:

@@ -22,7 +22,7 @@ class AdaptiveClipping:
     C exp(-lr (b - quantile)).
 
     Attributes:
-        quantile: share of the clients whose norm is to be within the bound.
+        quantile: share of the clients whose norm should be within the bound.
         lr: learning rate, at most 10.
         count_noise: standard deviation; None: a twentieth of the clients expected in a round.
 

@@ -56,7 +56,7 @@ class LocalDP(Mechanism):
         epsilon: of one update, up to 1000.
         clip: bound of the update's norm: in L2 with Gaussian noise, in L1 with Laplace noise.
         delta: of one update, above 0, with Gaussian noise; 0 with Laplace noise.
-        noise: "gaussian": the analytic mechanism, right at every epsilon. "laplace".
+        noise: "gaussian" (the analytic mechanism, exact at every epsilon) or "laplace".
 
     Attributes:
         scale: standard deviation of the Gaussian noise, or the b of exp(-|x| / b).
@@ -85,7 +85,7 @@ class LocalDP(Mechanism):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_target(self.epsilon, largest=_LARGEST_EPSILON, advice="More protects nothing.")
+        check_target(self.epsilon, largest=_LARGEST_EPSILON, advice="It would protect nothing.")
         if self.noise == "laplace" and self.delta != 0:
             raise ArgumentError("delta", self.delta, "0 with {noise=laplace}", code="range")
         gaussian = self.noise == "gaussian"

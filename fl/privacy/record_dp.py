@@ -30,7 +30,7 @@ class RecordDP(Mechanism):
     Args:
         noise_multiplier: z, standard deviation of a step's noise over C.
         max_grad_norm: C, in L2, of one record's gradient.
-        steps: of DPSGD in a round.
+        steps: number of DPSGD steps in a round.
         sample_rate: probability with which a record takes part in a step.
         lr: learning rate of the clients.
         loss: of outputs and labels, as `LocalDPSGD` takes it: a mean or a sum over records.

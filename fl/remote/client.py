@@ -337,7 +337,7 @@ def _told(request: Message) -> Mapping[str, Any]:
     try:
         told = json.loads(request.text("told", "{}"))
     except (ValueError, RecursionError) as error:
-        raise MessageError("what the mechanism tells is no JSON") from error
+        raise MessageError("the mechanism's message must be JSON") from error
     if not isinstance(told, dict):
-        raise MessageError("what the mechanism tells has no names")
+        raise MessageError("the mechanism's message needs names")
     return told

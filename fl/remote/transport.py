@@ -76,7 +76,7 @@ class RemoteTransport(Carrier):
         """Sends what waits, takes answers, and lets timers expire that are due."""
         self._ask()
         if not self._asked and not self._timers:
-            reason = "the round stopped: it has no message under way and no timer."
+            reason = "the round stopped: no message or timer is left."
             raise RoundError(self._machine.round.number, reason)
         for answer in self._post.collect(POLL):
             self._take(answer)

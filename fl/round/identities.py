@@ -132,7 +132,7 @@ class KeyFolder(Identities):
         client = int(path.stem)
         self._public[client] = raw_public(key)
         if (first := self.client_of(self._public[client])) != client:
-            rule = f"a key of its own, and not that of client {first}"
+            rule = f"a key other than that of client {first}"
             raise ArgumentError("keys", str(path), rule, code="file")
         if isinstance(key, Ed25519PublicKey):
             self._verifiers[client] = key

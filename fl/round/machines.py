@@ -105,7 +105,7 @@ class Timer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Says that a client is left out of the round, and why; and keeps its values secret.
+    """Says that a client is left out of the round, and why, without any of its values.
 
     The reason may have words of other parties: it is made printable, and cut to 500 characters.
 

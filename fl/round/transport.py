@@ -139,7 +139,7 @@ class InProcessTransport(Carrier):
                 self._carry_out(party, self._outputs(party, event))
         if self._aggregate is None or self._ended is None:
             gone = ", ".join(map(party_name, self.vanished)) or "nobody"
-            reason = f"nothing is under way and no timer is set; {gone} vanished."
+            reason = f"the round stopped: no message or timer is left; {gone} vanished."
             raise RoundError(self._machines[SERVER].round.number, reason)
         return self._outcome(self._aggregate, self._ended)
 

@@ -57,7 +57,7 @@ class Cohorts:
         if device_of(self.model).type == "cpu" and size > MOST_PARAMETERS:
             return f"its {size} parameters keep a core busy (up to {MOST_PARAMETERS} share steps)"
         if not x.is_floating_point() or not (y.is_floating_point() or self._of_classes(y)):
-            return "records are not numbers with targets, or with classes for cross_entropy"
+            return "records must be numbers with targets, or with classes for cross_entropy"
         short = replace(self.training, epochs=1, batch_size=2, lr=0.1, drop_last=False)
         tried = replace(self, training=short)
         try:
@@ -93,7 +93,7 @@ class Cohorts:
             apart.append(get_weights(model, without=self.without, like=self.model))
         for one, other in zip(apart, self.train(weights, records, rounds), strict=True):
             if not abs(one - other).max() <= _CLOSE * max(1.0, abs(one).max()):
-                return "its loss is no mean over a batch, or training changes more than weights"
+                return "its loss is not a batch mean, or training changes more than weights"
         return ""
 
     def train(

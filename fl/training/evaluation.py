@@ -94,7 +94,7 @@ class Tests:
         classes = dict(zip(own, tried[len(named) - len(own) :], strict=True))
         if len(set(classes.values())) > 1:
             those = [client for client, numbered in classes.items() if not numbered]
-            rule = "of labels that number classes for all clients, or for none"
+            rule = "class numbers for all clients, or for none"
             raise ArgumentError("own_tests", f"those of clients {those}", rule, code="data")
         self._test = None if test_set is None else found.pop(0)
         self._own = dict(zip(own, found, strict=True))

@@ -160,7 +160,7 @@ def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"
-        hint = "Integers stay integers: give floating-point numbers to a model that needs them."
+        hint = "Integers stay integers: give floating-point numbers if the model needs them."
         hint = f"{hint} {error}"
         raise ArgumentError(name, given, "what the model accepts", hint, code="shape") from error
     finally:

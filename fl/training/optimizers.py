@@ -97,9 +97,9 @@ class _Adaptive(ServerOptimizer):
 
     Attributes:
         lr: the server's learning rate.
-        beta1: what is left of earlier directions.
-        beta2: what is left of earlier squares.
-        tau: least denominator: the degree of adaptivity.
+        beta1: decay of the mean of directions.
+        beta2: decay of the mean of squares.
+        tau: smallest denominator; a larger one adapts less.
     """
 
     lr: float = 0.01
@@ -137,7 +137,7 @@ class FedAdam(_Adaptive):
 
 @dataclass(frozen=True, kw_only=True)
 class FedYogi(_Adaptive):
-    """Runs Runs Yogi on the server: squares grow and shrink additively.
+    """Runs Yogi on the server: squares grow and shrink additively.
 
     Examples:
         >>> fl.FedYogi(lr=0.02)

@@ -94,7 +94,7 @@ def _checked(
         raise ArgumentError("min_size", min_size, rule, code="conflict")
     x, y = as_tensors(dataset, "dataset")
     if scheme in ("shards", "dirichlet") and y.ndim > 1:
-        rule = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
+        rule = f"'iid', because labels of shape {tuple(y.shape)} are not classes"
         raise ArgumentError("scheme", scheme, rule, code="choice")
     most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
     hint = f"There are {len(y)} records."

@@ -258,7 +258,7 @@ class RunSettings:
                 "statistics",
                 self.statistics,
                 f"'keep' with {type(self.mechanism).__name__} and a model that has {shown}",
-                "Noise and clipping are for parameters. Or take a model without, as of GroupNorm.",
+                "Noise and clipping are for parameters. Or use a model without, with GroupNorm.",
                 code="choice",
             )
         if (names := Beside(self.training, model).names) and self.mechanism.parameters_only:

@@ -46,7 +46,7 @@ REFUSED = {
         ("GradientError", r"cannot be copied or pickled.*load_state_dict\(optimizer.state_dict"),
     ),
     "unreached parameter": ("GradientError", "Parameter '0.weight' received no"),
-    "shared layer": ("GradientError", "the layer is used twice"),
+    "shared layer": ("GradientError", "is used twice"),
     "other sample rate": ("GradientError", r"sample_rate = 0.5, the optimizer accounts for 0.4"),
     "unpadded targets": (
         "GradientError",
@@ -74,7 +74,7 @@ REFUSED = {
     "same batch": ("GradientError", "batch was used for an earlier step"),
     "own forward": ("UnsupportedLayerError", r"'\(the model\)' \(Twisted\)"),
     "too far": ("ArgumentError", "learning_rate = 10.0:"),
-    "disabled": ("InsecureError", r"not enabled: call crypten_ext.enable\(\)"),
+    "disabled": ("InsecureError", r"must be enabled: call crypten_ext.enable\(\)"),
     "closure": ("ArgumentError", r"closure = .*backward\(\) before step\(\)"),
     "plaintext model": ("ArgumentError", r"model = 'a plaintext model'.*model.encrypt\(\)"),
     "public part": ("ArgumentError", r"public parameter '0\.weight'.*give poisson_batches its out"),

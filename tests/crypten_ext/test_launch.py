@@ -437,7 +437,7 @@ def test_the_host_of_the_store_may_finish_before_the_others() -> None:
 
 
 def test_watching_needs_an_initialised_crypten() -> None:
-    with pytest.raises(PeaError, match=r"call crypten\.init\(\) before"):
+    with pytest.raises(PeaError, match=r"call crypten\.init\(\) first"):
         watch_parties()
     with refused("silence", "value", value=5):
         watch_parties(interval=2, silence=5)

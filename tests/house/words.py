@@ -1,4 +1,4 @@
-"""How documents read: words a sentence, long sentences, negations.
+"""How documents, help and errors read: words a sentence, long sentences, negations.
 
     python -m tests.house.words docs/index.md
 
@@ -7,14 +7,19 @@ left out. The limits are those of documents that people like to read.
 """
 
 import re
+import runpy
 import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.wordings import SNAPSHOT
+
 ROOT = Path(__file__).parents[2]
 MEDIAN, LONG, SHARE, NEGATIONS = 17, 30, 8, 10
 """Words a sentence, the words of a long one, percent of long ones, negations of 1,000 words."""
+OF_ERRORS = 20
+"""Negations of 1,000 words of errors: what is wrong is mostly something that is not there."""
 FEWEST = 60
 """Words below which a document is too short to be measured."""
 
@@ -43,13 +48,14 @@ class Measures:
     negations: float
     """Of 1,000 words."""
     longest: tuple[str, ...]
+    most_negations: float = NEGATIONS
 
     @property
     def reads_well(self) -> bool:
         """Whether the document is within the limits, or too short to tell."""
         measured = self.words >= FEWEST
         return not measured or (
-            self.median <= MEDIAN and self.long <= SHARE and self.negations <= NEGATIONS
+            self.median <= MEDIAN and self.long <= SHARE and self.negations <= self.most_negations
         )
 
 
@@ -62,7 +68,7 @@ def sentences(text: str) -> list[str]:
     return [one for one in found if _WORD.search(one)]
 
 
-def measure(text: str) -> Measures:
+def measure(text: str, most_negations: float = NEGATIONS) -> Measures:
     """Returns the measures of a document."""
     found = sentences(text)
     counts = [len(_WORD.findall(one)) for one in found]
@@ -75,7 +81,16 @@ def measure(text: str) -> Measures:
         long=100 * len(long) / max(len(counts), 1),
         negations=1000 * negations / max(words, 1),
         longest=tuple(long),
+        most_negations=most_negations,
     )
+
+
+def of_code() -> dict[str, Measures]:
+    """Returns the measures of what the code says: the help of all commands, and all other texts."""
+    texts = (line.partition(": ")[2] for line in SNAPSHOT.read_text().splitlines())
+    commands = runpy.run_path(str(ROOT / "docs/site/generated.py"))["commands"]
+    others = "\n\n".join(texts).replace(r"\n", "\n")
+    return {"help": measure(commands()), "texts": measure(others, OF_ERRORS)}
 
 
 def documents() -> list[Path]:
@@ -86,8 +101,8 @@ def documents() -> list[Path]:
 def main() -> None:
     """Prints a line for each document, and the long sentences of those that are named."""
     named = [Path(name) for name in sys.argv[1:]]
-    for path in named or documents():
-        measures = measure(path.read_text())
+    found = {str(path): measure(path.read_text()) for path in named or documents()}
+    for path, measures in (found if named else found | of_code()).items():
         mark = " " if measures.reads_well else "*"
         counted = f"{measures.words:6} {measures.median:6.1f} {measures.long:5.1f} %"
         print(f"{mark} {counted} {measures.negations:5.1f}  {path}")

@@ -359,7 +359,7 @@ def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
     ended = pea("players", "--players", file)
     assert ended.returncode == 1
     assert "pea: --player must be given because some players are on other hosts." in ended.stderr
-    assert f"Not on this one: server1 at {there}." in ended.stderr
+    assert f"These are elsewhere: server1 at {there}." in ended.stderr
 
 
 def test_players_without_tensorflow_name_the_extra(tmp_path):

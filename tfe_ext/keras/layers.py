@@ -270,7 +270,7 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     building.add_all(layers)
     if not building.variables:
         raise UnsupportedLayerError(
-            f"The model has no Dense layer, so nothing to train. Supported are {SUPPORTED}."
+            f"The model needs a Dense layer to train. Supported are {SUPPORTED}."
         )
     if not building.is_trained:
         raise UnsupportedLayerError(
@@ -348,7 +348,7 @@ class _Building:
         if any(kernel is layer.kernel for kernel, _ in self.variables):
             raise unsupported(layer, "it is used twice; give each place a layer of its own")
         if layer.bias is not None and any(bias is layer.bias for _, bias in self.variables):
-            raise unsupported(layer, "its bias is another layer's too; give each one of its own")
+            raise unsupported(layer, "it shares its bias; give each layer its own")
         trained = layer.trainable, layer.trainable and layer.bias is not None
         self.is_trained |= layer.trainable
         if isinstance(layer, Dense):

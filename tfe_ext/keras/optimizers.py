@@ -166,7 +166,7 @@ class _ByMoments(Optimizer):
         """Raises GradientError if steps were made whose moments are missing."""
         if self.iterations and list(missing):
             raise GradientError(
-                f"The optimizer has made {self.iterations} steps, of which this model has no "
+                f"The optimizer has made {self.iterations} steps, but this model lacks the "
                 "moments. Restore them with tfe_ext.keras.Checkpoints, or compile another one."
             )
 

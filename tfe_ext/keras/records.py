@@ -123,7 +123,7 @@ def vouch_for(x: Any, y: Any, *, max_feature_norm: float) -> tuple[Half, Half]:
     epsilon that an optimizer reports is right only if all of this is true:
 
     - Row j of x and of y is one record, and depends on no other.
-    - These are all the records: an optimizer takes them with ``sample_rate=1.0`` alone.
+    - These are all the records; an optimizer takes them only with ``sample_rate=1.0``.
     - Each row of x has at most the norm `max_feature_norm`, and y is in [0, 1].
 
     Later changes of a private variable are ignored.

@@ -233,7 +233,7 @@ class Sequential(Weighted, host.Sequential):
 
     def _checked(self) -> Optimizer:
         if not isinstance(self._optimizer, Optimizer):
-            raise GradientError("The model has no optimizer: call compile() before fit().")
+            raise GradientError("The model needs an optimizer: call compile() before fit().")
         if type(self).call is not Sequential.call or "call" in vars(self):
             raise UnsupportedLayerError(
                 f"{type(self).__name__} overrides call, which training would skip. Move that code "

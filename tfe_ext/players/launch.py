@@ -173,7 +173,7 @@ def _where(players: Mapping[str, str], player: str | None) -> str:
             "player",
             None,
             "because some players are on other hosts",
-            f"Start each on its own host with {{player}}. Not on this one: {listed}.",
+            f"Start each on its own host with {{player}}. These are elsewhere: {listed}.",
             code="missing",
         )
     return (

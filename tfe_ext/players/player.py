@@ -64,7 +64,7 @@ def main() -> None:
         if OPEN not in rest and is_loopback(host):
             close_to_other_hosts(port)
     except OSError as error:
-        text = "cannot close its port to other hosts, and may not leave it open"
+        text = "cannot close its port to other hosts"
         print(f"player {name} {text}: {error}", file=sys.stderr)
         os._exit(1)
     server.start()  # now, or it could serve what came in before its port was closed

@@ -47,7 +47,7 @@ class Share(Placed):
         if not isinstance(factor, Placed) or set(self.PLACES) <= set(factor.PLACES):
             return super().__mul__(factor)
         own = self.additive2()
-        assert own is not None, "server 2 has a summand, and not the factor"
+        assert own is not None, "server 2 has a summand, but not the factor"
         return own * factor
 
     def add_public(self, value: Any) -> Self:

@@ -144,7 +144,7 @@ def check_precision(x: Any, weight: Any, bias: Any) -> None:
 def check_enabled() -> None:
     """Raises InsecureError unless `crypten_ext.enable` is in force."""
     if any(FUNCTION_REGISTRY.get(name) is not cls for name, cls in FUNCTIONS.items()):
-        raise InsecureError("crypten_ext is not enabled: call crypten_ext.enable() first.")
+        raise InsecureError("crypten_ext must be enabled: call crypten_ext.enable() first.")
 
 
 def _rows(ring: CrypTenRing, x: MPCTensor, origin: Provenance, stage: Trained) -> Operand:
@@ -173,7 +173,7 @@ def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
         )
     if any(use.weight is weight for use in origin.layers):
         raise GradientError(
-            f"Layer {layer.name!r} is applied to its own output: the layer is used twice, which "
-            "is not supported. Give each place in the model a layer of its own."
+            f"Layer {layer.name!r} is used twice, because it is applied to its own output. Use a "
+            "separate layer for each place in the model."
         )
     return origin

@@ -23,13 +23,13 @@ def doctor(
         list[str] | None,
         Option(
             name="try",
-            help="Framework that must work: crypten, tfe, clear, or fl; repeat it for several. "
-            "By default, all that are installed.",
+            help="Framework that must work: crypten, tfe, clear, or fl; repeat it for several. By "
+            "default, all installed ones.",
         ),
     ] = None,
-    quick: Annotated[bool, Option(help="Only look; try no framework.")] = False,
+    quick: Annotated[bool, Option(help="Only look, without trying a framework.")] = False,
     folder: Annotated[
-        Path, Option(help="Folder whose keys, ledgers, shares and settings are looked at.")
+        Path, Option(help="Folder whose keys, ledgers, shares and settings are checked.")
     ] = Path("."),
     federation: Annotated[
         Path | None, Option(help="Federation whose other hosts must be reached; needs a key.")

@@ -41,8 +41,8 @@ def evaluate(
 ) -> None:
     """Count how often a model is right on held-out records; shares and records stay secret.
 
-    Held out are those that the training of the model held out of the same files. Owners' ledgers
-    are charged.
+    It uses the records of the same files that the training held out, and charges the owners'
+    ledgers.
     """
     party = Party(holders.shares, meeting, computing)
     files = holders.files(party)
@@ -70,11 +70,10 @@ def open_model(
 ) -> None:
     """Open a model to all parties, and note it in the ledgers of the records given.
 
-    Where parties have other columns of each record, each gets the part that its own columns have,
-    and no other's.
+    If parties have other columns of each record, each gets only the part of its own columns.
 
-    Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
-    model. Another one is charged with the whole run.
+    A ledger that has the training run was charged as if that opened the model, so epsilon stays the
+    same. Any other ledger is charged with the whole run.
     """
     party = Party(holders.shares, meeting, computing)
     model, parts = out / MODEL_FILE, {}
@@ -92,9 +91,9 @@ def open_model(
     for line in party.strangers(ledgers):
         console.notice(line)
     if not ledgers:
-        console.notice("no ledger is given, so that none notes that the model is opened.")
+        console.notice("without a ledger, the opening of the model is not noted anywhere.")
     if not party.header.config.private:
-        console.notice("the model was trained with --no-dp: it may give training records away.")
+        console.notice("the model was trained with --no-dp: it may reveal training records.")
     own = {rank: LocalRows(ledger=path) for rank, path in ledgers.items()}
     found = party.ask(Request(task="open"), own)
     if not parts:

@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 _BREAK = re.compile(r"\r\n|\r|\n")
 _HEADER = re.compile(r'(?:[^"\r\n]|"[^"]*")*+(\r\n|\r|\n|\Z)')
 _AS_CSV = "Save the table as CSV in UTF-8, or as Parquet."
-_DOUBLED = "Write a mark within a cell twice, and put the cell between two marks."
+_DOUBLED = "Double a mark within a cell, and put the cell between two marks."
 
 _Row = tuple[int, list[str], str]
 """Where a row starts in the text, its cells, and its text."""
@@ -168,7 +168,7 @@ class _File:
                 return cells
         cell = text[at:].partition(self.separator)[0]
         if cell.startswith('"'):
-            raise self.error(start + at, "a cell with a quotation mark at either end", _DOUBLED)
+            raise self.error(start + at, "a cell with a quotation mark at both ends", _DOUBLED)
         at += re.search(r'["\r\n]', cell).start()  # type: ignore[union-attr]
         if text[at] == '"':
             raise self.error(start + at, "a cell without a quotation mark within", _DOUBLED)

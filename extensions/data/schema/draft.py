@@ -56,29 +56,27 @@ _TO_CONFIRM = (
 )
 
 _HEAD = """\
-# The public schema of a table: all parties need the same file, and see what it
-# says.
+# The public schema of a table. All parties need the same file and can read it.
 #
-# DRAFT: every range and category below was made of records, and tells of them.
-# Replace each by what is publicly known (what can such a value be, between
-# which bounds do most lie), not by what the records hold; then write
-# basis = "public". A run refuses a draft. basis = "data" lets it be used as it
-# is: all parties then see what the records gave away here, which epsilon does
-# not cover.
+# DRAFT: the ranges and categories below come from your records and reveal some
+# of them. Replace each by what is publicly known: which values are possible, or
+# between which bounds most of them lie. Then write basis = "public", because a
+# run rejects a draft. Or write basis = "data", if all parties may see what your
+# records gave away here: epsilon does not cover it.
 #
-# separator and decimal: of CSV files, where they are not a comma and a point.
-# range: mapped to -1..1. outside = "clip" takes its nearer end for a value
-#   beyond it (so it may be where most values lie), "refuse" stops.
-#   scale = "log" suits values of which ratios matter, "log1p" those that are 0
-#   or below it, too.
-# categories: outside = "other" makes one more category of all others, "clip"
+# separator and decimal: of CSV files, if they are not a comma and a point.
+# range: mapped to -1..1. outside = "clip" moves a value beyond it to the nearer
+#   end (so it may be where most values lie), "refuse" stops.
+#   scale = "log" suits values whose ratios matter; "log1p" also takes 0 and
+#   values below it.
+# categories: outside = "other" makes one more category for all others, "clip"
 #   takes zeros for them.
-# missing = "indicator" takes the middle for a missing value and learns from its
-#   absence; "refuse" stops. Missing is the empty cell, and what missing_values
-#   lists.
+# missing = "indicator" takes the middle for a missing value and lets the model
+#   learn from its absence; "refuse" stops. Missing are empty cells and what
+#   missing_values lists.
 # Columns that are not named here are left out.
-# unit: the column that names a person, of whom at most so many rows count;
-#   epsilon is a person's.
+# unit: the column that names a person, and how many rows of each person count;
+#   epsilon then protects a person.
 # weights = [0.1, 1] beside classes lets the records of a frequent class count
 #   less.
 """

@@ -151,10 +151,10 @@ def _units(schema: Schema, unit: Unit, table: Table) -> npt.NDArray[np.int64]:
     cells = _cells(table, name)
     reject_missing(name, cells, "Who a record is about must be known.")
     spelled = np.array([is_spelled_missing(each) for each in cells], dtype=bool)
-    advice = "Texts such as NA would make one person of all who have no identifier."
+    advice = "A text such as NA would merge all persons without an identifier."
     reject(name, spelled, "a person's identifier", advice)
     rounded = np.array([is_rounded(each, schema.decimal) for each in cells], dtype=bool)
-    advice = "Several persons may be one there: export the column as text or as whole numbers."
+    advice = "Rounding may merge several persons: export the column as text or whole numbers."
     reject(name, rounded, "a person's identifier with all its digits", advice)
     numbers: dict[str, int] = {}
     people = [identity_of(each, schema.decimal) for each in cells]

@@ -172,14 +172,14 @@ def _count(entries: Entries) -> int:
 def _check(key: str, value: Any) -> None:
     if key == "function":
         if value not in ACTIVATIONS:
-            raise ValueError(f"function = {value!r} is none of {', '.join(ACTIVATIONS)}")
+            raise ValueError(f"function = {value!r} must be one of {', '.join(ACTIVATIONS)}")
     else:
         sizes = value if isinstance(value, list | tuple) else [value]
         if len(sizes) > 2:
             raise ValueError(f"{key} = {value!r} is more than (down, across)")
         for size in sizes:
             if type(size) is not int or not 0 <= size <= _LARGEST:
-                raise ValueError(f"{key} = {value!r} is not of whole numbers in 0..{_LARGEST}")
+                raise ValueError(f"{key} = {value!r} must be whole numbers in 0..{_LARGEST}")
 
 
 def takes_images(text: str) -> bool:

@@ -69,9 +69,9 @@ def read(path: Path) -> Account:
         raise _unusable(str(path), "a file that can be read", str(error)) from error
     except ArgumentError as error:
         advice = (
-            "Restore it from a backup: what it said was spent. If an earlier `pea pencil data` "
-            "wrote it, give it as {ledger} of that command, and another file as {budget}; if a "
-            "later version did, use that one."
+            "Restore it from a backup, because it notes what was spent. If an earlier `pea pencil "
+            "data` wrote it, give it as {ledger} of that command, and another file as {budget}. If "
+            "a later version wrote it, use that version."
         )
         hint = f"{error.hint} {advice}"
         raise _unusable(str(path), "an undamaged ledger of this version", hint) from error

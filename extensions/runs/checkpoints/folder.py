@@ -108,7 +108,7 @@ def look(files: Files, settings: Mapping[str, Any]) -> Held:
     )
     if held.marked is None and not marks.is_charged(files, run, held.charged):
         allowed = "the folder in which the run went on"
-        advice = "Resume it there: what it has spent is in no other."
+        advice = "Resume it there, because only that folder has what it spent."
         raise unusable(f"{folder}, without all that its run has opened", allowed, advice)
     if held.marked is None or held.done:
         return held

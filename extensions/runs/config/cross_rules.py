@@ -106,12 +106,12 @@ def _start(config: RunConfig) -> Rule:
 
 
 def _inputs(config: RunConfig) -> Rule:
-    words = "hf:NAME_OR_FOLDER, an encoder that is on this machine,"
+    words = "hf:NAME_OR_FOLDER,inputs (an encoder on this machine)"
     return _Kept(config.features.startswith("hf:") and config.features.endswith(",inputs"), words)
 
 
 def _public_start(config: RunConfig) -> Rule:
-    words = "an .npz file of weights, or left out,"
+    words = "an .npz file of weights or left out"
     return _Kept(config.init is None or is_file(config.init), words)
 
 
@@ -163,7 +163,7 @@ THEMSELVES = When(lambda c: c.provider == "parties", "with {provider=parties}")
 DEALT_NOISE = When(lambda c: c.dealer_noise, "with {dealer_noise}")
 NO_DEALER = When(lambda c: c.provider != "dealer", "without {provider=dealer}")
 SEEDED = When(lambda c: c.insecure_seed is not None, "with {insecure_seed}")
-NUMBER = When(lambda c: c.classes == 1, "where a number is learnt")
+NUMBER = When(lambda c: c.classes == 1, "when a number is learnt")
 NOT_NUMBER = When(lambda c: c.classes > 1)
 OF_SCHEMA = When(lambda c: "schema target" in c.facts)
 CLASSES = When(lambda c: c.loss not in SQUARED and not OF_SCHEMA.holds(c))
@@ -209,9 +209,9 @@ _OPENED: tuple[tuple[str, Any, str], ...] = (
         *("evaluate", one_of(("mpc", "noisy", "none"))),
         "The model is opened in any case, and saved as model.npz.",
     ),
-    ("private", "out", "What is opened has no other protection than its noise."),
-    ("dealer_noise", "out", "Nobody deals in such a run."),
-    ("provider", "out", "Nobody deals in such a run."),
+    ("private", "out", "Only noise protects what the run opens."),
+    ("dealer_noise", "out", "This run needs no dealer."),
+    ("provider", "out", "This run needs no dealer."),
 )
 """Where sums are opened."""
 _OF_STEPS = (
@@ -237,12 +237,12 @@ RULES: tuple[Cross, ...] = (
     ),
     Cross(NO_DEALER, "dealer_noise", "out"),
     Cross(DEALT_NOISE, "parties", Whole(2)),
-    Cross(SEEDED, "dealer_noise", "out", "A dealer draws nothing from a seed."),
+    Cross(SEEDED, "dealer_noise", "out", "The dealer's noise cannot come from a seed."),
     Cross(NUMBER & OF_SCHEMA, "loss", one_of(SQUARED), "Give {loss=squared}."),
     Cross(CLASSES, "classes", Whole(2)),
     Cross(SOFTMAX, "classes", Whole(2, SOFTMAX_CLASSES)),
     Cross(WEIGHTED, "class_weights", _for_each_class),
-    Cross(SOFTMAX, "one_output", "out", "Of two classes it is a sigmoid."),
+    Cross(SOFTMAX, "one_output", "out", "For two classes it is a sigmoid."),
     Cross(WEIGHTED, "one_output", "out"),
     *(Cross(each, "one_output", "out") for each in BY_COUNTS),
     Cross(USUAL, "cheap", "out", "Give {steps} instead."),
@@ -257,26 +257,24 @@ RULES: tuple[Cross, ...] = (
         for optimizer, rule in OPTIMIZERS.items()
         for name in rule.settings
     ),
-    Cross(IMAGES, "features", one_of(("raw",)), "Its windows are taken of images."),
-    Cross(IMAGES, "whiten", "out", "Its windows are taken of images."),
+    Cross(IMAGES, "features", one_of(("raw",)), "Its windows need images."),
+    Cross(IMAGES, "whiten", "out", "Its windows need images."),
     Cross(STARTED, "init", _start),
     Cross(DEEP & FROM_ZERO, "init", one_of(("random", *STRATEGIES))),
     Cross(
         *(FROM_FILE, "whiten", "out"),
-        "A run whitens features anew, and weights are of those of another run.",
+        "Each run whitens features anew, so weights of another run do not fit.",
     ),
     *(Cross(NOT_LOCAL, name, "out") for name in _LOCAL_ONLY),
     Cross(NO_AVERAGE, "init_weighting", "out"),
     Cross(NOISY & COUNTED_START, "init", "out", COUNTED),
     *(Cross(NUMBER & one, "init", "out", "No prediction is right or wrong.") for one in BY_COUNTS),
-    Cross(
-        STATISTICS, "open", one_of(("never",)), "Statistics are opened once; there are no steps."
-    ),
+    Cross(STATISTICS, "open", one_of(("never",)), "This method opens sums once, without steps."),
     Cross(STATISTICS, "model", one_of(("logistic",)), "It finds a linear model."),
     Cross(STATISTICS, "loss", one_of(("least-squares",)), "Give {loss=least-squares}."),
     *(Cross(STATISTICS, name, "out") for name in _OF_STEPS),
-    Cross(TERMS, "open", one_of(("each-step",)), "Its sums are opened. Hidden training is linear."),
-    Cross(TERMS, "features", one_of(("raw",)), "It learns from the columns of a table."),
+    Cross(TERMS, "open", one_of(("each-step",)), "An additive model is trained by opened sums."),
+    Cross(TERMS, "features", one_of(("raw",)), "An additive model needs the columns of a table."),
     *(Cross(TERMS, name, "out") for name in _OF_LINEAR),
     Cross(TERMS & NUMBER & OF_SCHEMA, "loss", one_of(("squared",))),
     Cross(TERMS & NOT_NUMBER & OF_SCHEMA, "loss", _of_scores),
@@ -285,7 +283,7 @@ RULES: tuple[Cross, ...] = (
         *(ADAPTERS, "open", one_of(("each-step",))),
         "Owners compute the gradients of an encoder in the clear.",
     ),
-    Cross(ADAPTERS, "init", _public_start, "Adapters of zeros would stay zero."),
+    Cross(ADAPTERS, "init", _public_start, "Adapters that start at zero would stay there."),
     *(Cross(ADAPTERS, name, "out") for name in _OF_ADAPTERS),
     Cross(EACH_STEP & LOCAL, "init", "out", "It starts from a public model."),
     Cross(COLUMNS, "parties", Whole(2)),
@@ -297,7 +295,7 @@ RULES: tuple[Cross, ...] = (
     ),
     Cross(COLUMNS, "rows_per_unit", one_of((1,)), "Sum up each person's rows first."),
     Cross(COLUMNS & LOCAL, "init", "out", "An owner cannot learn from its columns alone."),
-    Cross(COLUMNS & IMAGES, "split", one_of(("rows",)), "Its windows are taken of whole images."),
+    Cross(COLUMNS & IMAGES, "split", one_of(("rows",)), "Its windows need whole images."),
     *(Cross(way, *rest) for way in (EACH_STEP, STATISTICS) for rest in _OPENED),
     Cross(
         *(PRIVATE, "epsilon, noise_multiplier"),
@@ -307,7 +305,7 @@ RULES: tuple[Cross, ...] = (
     Cross(
         *(PRIVATE & LOCAL, "epsilon_init, noise_multiplier_init"),
         lambda c: _given(c, _EPSILON_INIT, c.epsilon_init, c.noise_multiplier_init),
-        "Each owner's local model is private on its own.",
+        "Each owner's local model has noise of its own.",
     ),
     Cross(PARTS, "epsilon_init", _part_of_epsilon, "A quarter of it is a good start."),
     Cross(*(PRIVATE, "delta", Between(0.0, MAX_DELTA, above=True)), "1 / (10 records) is usual."),
@@ -318,12 +316,12 @@ RULES: tuple[Cross, ...] = (
     Cross(NO_EPSILON & WHITE, "whiten_share", "out"),
     Cross(
         *(GIVEN_NOISE & WHITE, "noise_multiplier_whiten", "given"),
-        "Or give {epsilon}, of which {whiten_share} says a part.",
+        "Or give {epsilon}; {whiten_share} is whitening's part of it.",
     ),
-    Cross(FOUND_NOISE & WHITE, "noise_multiplier_whiten", "out", "It follows from epsilon."),
+    Cross(FOUND_NOISE & WHITE, "noise_multiplier_whiten", "out", "Epsilon determines it."),
     Cross(
         *(NO_NOISE & WHITE, "whiten_ridge", "given"),
-        "It follows from the noise where there is some.",
+        "With noise, it follows from the noise.",
     ),
 )
 

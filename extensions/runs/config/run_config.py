@@ -25,26 +25,25 @@ class RunConfig(Training):
 
     Attributes:
         backend: framework to compute with: crypten (processes), tfe (TF Encrypted's ABY3), clear
-            (plaintext, one process, same arithmetic), or another that is installed. It refuses what
-            it cannot do.
+            (plaintext, one process, same arithmetic), or another that is installed.
         provider: source of correlated randomness: dealer (a process without data), parties (two to
-            four of them make it themselves), or tfp (party 0, which can then reconstruct every
-            secret). Only crypten has the choice.
+            four of them make it), or tfp (party 0, which can then reconstruct every secret). Only
+            crypten offers the choice.
         data: name of the data set, for the report.
         facts: what is publicly known of the records, by name: a table's columns and classes, or
             their schema.
         features: name of the extractor that each owner used, for the report.
         evaluate: what to open: the number of correct predictions on held-out records (mpc), that
             number with noise (noisy), the model and the number (opened), or nothing (none). A
-            public model is opened in any case, and owners count on their own what is summed.
+            public model is always opened, and owners count on their own.
         metrics: what to count: accuracy (correct predictions), or all (for majority, AUC, Brier
-            score, recall and precision; sums of squares for a regression); by default all with a
+            score, recall and precision; sums of squares for a regression). By default all with a
             schema, else accuracy.
-        count_noise: with noisy, standard deviation of the noise of each number, in records. If
-            several sums are opened for two classes, each has more noise, so that together they cost
-            a record as much as one number.
+        count_noise: with noisy, standard deviation of the noise of each number, in records. If two
+            classes need several sums, each has more noise, so that all cost a record as much as
+            one.
         seed_data: public seed of splitting the data.
-        insecure_seed: draw sampling and noise from this seed, which everybody knows: only to
+        insecure_seed: draw sampling and noise from this seed, which all parties know: only to
             compare backends, NOT private.
         settled: whether noise and overflow are those that `resolved` found for the epsilons.
         data_kind: what the records are, images, texts or tables, which the defaults follow.

@@ -36,11 +36,11 @@ class Asked(RunConfig):
     """Settings of a run as options give them, each in its range; `config_of` checks them all.
 
     Attributes:
-        model: kind of model: logistic, additive (a curve for each column of a table, if each step
-            is opened), mlp:H with H hidden units (or mlp:H1,H2), for images lenet or cnn, lora:RANK
-            (adapters of the encoder that features name, hf:FOLDER, if each step is opened), or
-            module:function of your own, which lists the layers; auto: additive where that is
-            possible and noise leaves two bins a column, else logistic.
+        model: kind of model: logistic, mlp:H with H hidden units (or mlp:H1,H2), lenet or cnn for
+            images, or your own module:function, which lists the layers. If each step is opened,
+            also additive (a curve for each column of a table) or lora:RANK (adapters of the encoder
+            that features names, hf:FOLDER). auto: additive if possible and if noise leaves two bins
+            a column, else logistic.
     """
 
     model: Annotated[str, Option(parse=named)] = AUTO
@@ -58,37 +58,35 @@ class Schedule:
             is read from the records).
         cheap: take 10 steps at rate 0.2 (for large tables 20 at 0.1): half the bytes or fewer, 0.1
             to 0.3 points less accurate.
-        steps: number of updates (default: images 10 and texts 20, or 25 if each step is opened;
-            tables 40; with fewer than 5,000 records 15, tables 20; models with hidden layers 120).
+        steps: number of updates (default: images 10, texts 20, or both 25 if each step is opened;
+            tables 40; below 5,000 records 15, or 20 for tables; hidden layers 120).
         epochs: number of epochs, instead of steps: steps = epochs / rate.
         lr: learning rate; the update is lr / expected batch size times the noisy sum (default: as
-            high as the noise allows, by the numbers of records, steps and parties; hidden layers,
-            adam, squared or least-squares: 1).
-        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: tables
-            0.1, but with fewer than 5,000 records, or if each step is opened, 1; others 1).
+            high as the noise allows; 1 for hidden layers, adam, squared or least-squares).
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default: 1, but
+            0.1 for tables of 5,000 records or more, unless each step is opened).
         max_grad_norm: C, the bound of each example's gradient (default: images and texts 0.25, few
             images and tables 0.5; squared or least-squares 0.2, hidden layers 1).
         momentum: momentum coefficient, in 0..0.999 (default 0.5; hidden layers 0).
-        average: average the models of the last fraction of the steps, in 0..1; 0: take the last
+        average: average the models of this last fraction of the steps, in 0..1; 0: take the last
             model (default 0.4; hidden layers 0).
-        bias_scale: constant input that biases are weights of, a power of two up to 1. A smaller one
-            leaves more of each gradient's bound to the features; 0: no biases (default: images and
-            texts 0, tables 0.25, hidden layers 1).
+        bias_scale: constant input of biases, a power of two up to 1. A smaller one leaves more of
+            each gradient's bound to the features; 0: no biases (default: images and texts 0, tables
+            0.25, hidden layers 1).
         whiten: multiply features by the inverse square root of a noisy sum of x x^T over all
-            training features, which is opened (default: images, with a target epsilon).
+            training features. The sum is opened (default: images, with a target epsilon).
         frac_bits: fractional bits of the ring (default 20; fewer for large batches, whose sums need
             room: 19 for 60,000 records).
         whiten_share: share of the budget, 1 / sigma^2, for whitening (default 0.15).
         whiten_ridge: number added to the sum's eigenvalues; by default it follows from the noise.
-        noise_multiplier_whiten: sigma of whitening's sum over what a record adds to it; with
-            noise_multiplier.
+        noise_multiplier_whiten: standard deviation of whitening's noise, over the most that a
+            record adds; needs noise_multiplier.
         one_output: for two classes, train one output and halve the traffic. The saved model has
             both (default: texts and tables).
         loss: kind of loss: sigmoid or hard-sigmoid (each class against the others), softmax (over
             all classes), squared (a number in the schema's range, or each class), or least-squares
-            (squared, with predictions that are not clipped: fewest rounds). (Default: sigmoid; of
-            images of several classes, unless each step is opened, hard-sigmoid, which sends
-            fewer bytes.)
+            (like squared, but unclipped: fewest rounds). (Default: sigmoid, or hard-sigmoid for
+            images of several classes unless each step is opened, because it sends fewer bytes.)
     """
 
     data_kind: Kind | None = None
@@ -159,7 +157,7 @@ def inputs_for(model: str, extraction: FeatureExtraction) -> FeatureExtraction:
         return extraction
     features = extraction.features or ""
     if not features.startswith("hf:"):
-        rule = "hf:NAME_OR_FOLDER, an encoder that is on this machine, with {model=lora:RANK}"
+        rule = "hf:NAME_OR_FOLDER (an encoder on this machine) with {model=lora:RANK}"
         raise ArgumentError("features", extraction.features, rule)
     return replace(extraction, features=with_inputs(features))
 

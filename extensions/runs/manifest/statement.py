@@ -60,7 +60,7 @@ def flattened_value(name: str, value: Any) -> dict[str, Value]:
     elif isinstance(value, Sequence):
         parts = {f"{name} {number}": each for number, each in enumerate(value, start=1)}
     else:
-        raise TypeError(f"{name} is no value that parties could compare: {type(value).__name__}")
+        raise TypeError(f"parties cannot compare {name}, a {type(value).__name__}")
     found: dict[str, Value] = {}
     for part, each in parts.items():
         found |= flattened_value(part, each)

@@ -18,7 +18,7 @@ class Computing:
 
     Attributes:
         backend: framework to compute with: crypten (processes), or another that is installed and
-            can. Shares of every backend are the same files.
+            can do it. All backends read the same files of shares.
         provider: source of correlated randomness, as in `pea train`.
         timeout: seconds after which a computation on this machine ends.
 

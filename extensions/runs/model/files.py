@@ -145,7 +145,7 @@ class ModelFile:
     def header(self) -> Header:
         """Returns the header."""
         if HEADER not in self.arrays:
-            advice = "Files of earlier versions do not say what their models take: train again."
+            advice = "Files of earlier versions lack what PEA needs to use the model: train again."
             raise self.unusable("a file of `pea train`", advice, found=", which has no header")
         try:
             return Header.of_json(str(self.arrays[HEADER]))

@@ -62,16 +62,17 @@ class Query:
     """What is asked about, and where the answer goes.
 
     Attributes:
-        records: your .csv, .parquet or .npz file (array x, or a party's test_x), with labels or
-            without them.
+        records: your .csv, .parquet or .npz file (array x, or a party's test_x), with or without
+            labels.
         out: file for the predictions, a .csv file with a row for each record.
         model: opened model: model.npz of `pea train --evaluate opened --save`.
         shares: instead of an opened model, the folder of all parties' shares, to compute on this
-            machine; or this party's file only, where each party runs this command with its own.
-        own: where parties have other columns of each record, party R's file, as R=PATH, with a
-            folder of shares; else each party gives its own as records, and one of them out.
-        owner: rank of the owner of the records, with a folder of shares; where parties have other
-            columns of each record, of who gets the predictions, the same at all of them.
+            machine. Or this party's file only, if each party runs this command with its own.
+        own: with a folder of shares, party R's file, as R=PATH, if parties have other columns of
+            each record. Otherwise each party gives its own records, and one of them gives out.
+        owner: rank of the owner of the records, with a folder of shares. If parties have other
+            columns of each record, rank of the party that gets the predictions, the same at all
+            parties.
         known_by: column of a table that names each record; the predictions keep it.
     """
 

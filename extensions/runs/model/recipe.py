@@ -22,8 +22,8 @@ class GivenFeatures:
     """How the features that a model takes are extracted here.
 
     Attributes:
-        features: the model's extractor, which you name if it is a function of your own,
-            module:function, or a file, tflite:PATH: a model's file never says what runs here.
+        features: the model's extractor, if it is your own module:function or a file, tflite:PATH.
+            You must name it, because a model's file never says what runs here.
         extraction: weights and cache alone.
     """
 

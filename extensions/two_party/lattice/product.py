@@ -94,7 +94,7 @@ class KeyOwner:
             cut = wire.size(shape[1], primes)
             held = wire.unpack("answer", left[:cut], shape, primes)
             if not held[:, :DEGREE].any():
-                raise CiphertextError("the answer is no encryption: its random half is zero.")
+                raise CiphertextError("the answer is not encrypted: its random half is zero.")
             pair = np.zeros((2, len(primes), DEGREE), dtype=np.uint64)
             pair[1], pair[0][:, places.ravel()] = held[:, :DEGREE], held[:, DEGREE:]
             words = self._words(pair)[places]
@@ -173,9 +173,9 @@ class Multiplier:
             raise ArgumentError("flooding", plan.flooding, f"that of the run, {self._flooding}")
         if plan.revealed > self._left:
             raise InsecureError(
-                f"the run has revealed all but {self._left} of the {self._flooding.coefficients}"
-                f" coefficients that its noise hides, and this product has {plan.revealed}. Begin"
-                " another run, or give Flooding(coefficients=...) what this one takes."
+                f"this product reveals {plan.revealed} coefficients, but the run's noise hides "
+                f"{self._flooding.coefficients} and only {self._left} of them are left. Begin "
+                "another run, or give a larger Flooding(coefficients=...)."
             )
 
     def _inputs(self, plan: Convolution, request: bytes) -> "list[list[seal.Ciphertext]]":

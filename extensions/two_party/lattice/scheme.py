@@ -192,6 +192,6 @@ def check_residues(what: str, residues: Words, primes: tuple[int, ...]) -> None:
     """Raises CiphertextError unless residues (..., primes, any) are each below their prime."""
     if (residues >= np.array(primes, dtype=np.uint64)[:, None]).any():
         raise CiphertextError(
-            f"{what} has a coefficient that is not below its prime: it was altered, or made with"
-            " other parameters. Ask its sender for this version's."
+            f"{what} has a coefficient beyond its prime: it was altered, or made with other "
+            "parameters. Ask the sender for one of this version."
         )

@@ -31,8 +31,8 @@ def body(kind: str, message: bytes, head: bytes, size: int) -> memoryview:
         )
     if message[:HEAD_BYTES] != head:
         raise CiphertextError(
-            f"the {kind} is none, or is for another product or other parameters. Both sides must"
-            " have the same shapes, bits, flooding and version."
+            f"the {kind} is damaged, or for another product or other parameters. Both sides need "
+            "the same shapes, bits, flooding and version."
         )
     return memoryview(message)[HEAD_BYTES:]
 

@@ -168,4 +168,4 @@ def _agreed(private: X25519PrivateKey, theirs: bytes) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(theirs))
     except ValueError as error:
-        raise TransferError("the key is a point of small order, which is none.") from error
+        raise TransferError("the key is a point of small order, which cannot be a key.") from error

@@ -74,9 +74,9 @@ class SparseGraph:
         73 and r 141.
 
     Attributes:
-        corrupt: share of a round's clients that side with the server since before the graph was
+        corrupt: largest share of a round's clients that sided with the server before the graph was
             drawn.
-        dropping: share of a round's clients that may drop out, whatever the graph.
+        dropping: largest share of a round's clients that may drop out, whatever the graph.
 
     Raises:
         ArgumentError: an argument outside its range.

@@ -123,7 +123,7 @@ def test_a_step_unlike_the_last_is_dealt_right(pool):
 
 
 def test_no_dealer_is_an_error_that_says_what_to_do():
-    with Parties(1) as parties, pytest.raises(PeaError, match="No dealer is known. Start"):
+    with Parties(1) as parties, pytest.raises(PeaError, match="This run needs a dealer. Start"):
         parties.run(TASKS + "shares_of_a_mask")
 
 

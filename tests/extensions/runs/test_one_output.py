@@ -150,7 +150,7 @@ def test_hosts_make_the_other_output_in_shares(parts, host):
     [
         ({"classes": 3}, "left out except with two classes"),
         ({"classes": 1, "loss": "squared"}, "left out except with two classes"),
-        ({"loss": "softmax"}, "Of two classes it is a sigmoid"),
+        ({"loss": "softmax"}, "For two classes it is a sigmoid"),
         ({"class_weights": (1.0, 0.5)}, "left out with class_weights"),
         (
             {"init": "local", "noise_multiplier_init": 1.0},

@@ -194,11 +194,11 @@ def test_nobody_else_takes_the_place_of_a_connection(tmp_path):
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ((0, RECEIVED, 5, 3), "it received what was never sent"),
+        ((0, RECEIVED, 5, 3), "it received frames which were never sent"),
         ((0, RECEIVED, 0, 2), "in place of what it received"),
         ((0, 0, 1, 1), "in place of what it received"),
         ((8, RECEIVED, 1, 1), "in place of what it received"),
-        ((0, RECEIVED, 2, 0), "it lacks frames which are kept no more"),
+        ((0, RECEIVED, 2, 0), "it lacks frames which are gone"),
     ],
     ids=["more than was sent", "fewer than came", "a message", "a length", "less than before"],
 )
@@ -229,7 +229,7 @@ def test_a_party_that_has_what_was_put_but_never_sent_is_named(tmp_path):
         sending = first.send(1, memoryview(b"a word"))
         with link.dial(1, PATIENCE) as liar:
             liar.send(HEADER.pack(0, RECEIVED, 0, 1))
-            with pytest.raises(PartyLostError, match="it received what was never sent"):
+            with pytest.raises(PartyLostError, match="it received frames which were never sent"):
                 sending.wait()
 
 
@@ -301,7 +301,7 @@ def test_a_message_that_had_no_room_is_lost_with_its_connection_and_says_so(tmp_
         second.close()
         with link.dial(1, PATIENCE) as other:
             other.send(HEADER.pack(0, RECEIVED, 0, 0))
-            with pytest.raises(PartyLostError, match="kept no more"):
+            with pytest.raises(PartyLostError, match="which are gone"):
                 hear(first)
 
 

@@ -174,7 +174,7 @@ ROSTER = ("clients", "adverts", "signatures")
         ("keys", flipped("adverts", (1, 0, 0)), "a signature that is not client 1's"),
         ("keys", dropping([0, 1, 2], *ROSTER), "'keys' lists 3 clients, fewer than the thresh"),
         ("keys", dropping([1, 2, 3, 4, 5], *ROSTER), r"lists clients \(1, 2, .*\), without \[0\]"),
-        ("keys", dropping([0, 1, 1, 3, 4, 5], *ROSTER), "not in ascending order and each once"),
+        ("keys", dropping([0, 1, 1, 3, 4, 5], *ROSTER), "not ascending and distinct"),
         ("keys", lambda m, _: altered(m, threshold=2), "names a threshold that is not 4"),
         ("sealed", dropping([0, 1, 2], "clients", "sealed"), "fewer than the threshold 4"),
         ("sealed", cut("sealed"), r"'sealed' of the server must hold .* shape \(6, 2, 49\)"),
@@ -300,7 +300,7 @@ def test_consent_of_a_client_that_is_no_survivor_does_not_count():
 
 @pytest.mark.parametrize(
     ("order", "rule"),
-    [([1, 0, 2, 3, 4, 5], "not in ascending order"), ([0, 1, 1, 2, 3, 4, 5], "and each once")],
+    [([1, 0, 2, 3, 4, 5], "not ascending"), ([0, 1, 1, 2, 3, 4, 5], "and distinct")],
 )
 def test_client_refuses_a_list_out_of_order(order, rule):
     reason = refusal_of_client_0("survivors", lambda m, _: altered(m, clients=np.array(order)))

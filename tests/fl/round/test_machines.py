@@ -160,7 +160,7 @@ def test_client_that_refuses_itself_takes_no_further_part():
 
 
 def test_round_in_which_all_wait_fails_instead_of_hanging():
-    with pytest.raises(RoundError, match=r"nothing is under way and no timer is set; client 0 van"):
+    with pytest.raises(RoundError, match=r"no message or timer is left; client 0 van"):
         run(
             Script(SERVER),
             Script(0, says("x")),

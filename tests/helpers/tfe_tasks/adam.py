@@ -134,7 +134,7 @@ def moments_are_never_zero_by_mistake():
     assert again.public(rule) == optimizer.public(rule) != DPAdam(**PRIVATE).public(rule)
     for one in (optimizer, again):
         model.compile(one, BinaryCrossentropy())
-        with pytest.raises(GradientError, match="has made 1 steps, of which this model has no"):
+        with pytest.raises(GradientError, match="has made 1 steps, but this model lacks the"):
             model.fit(*data, steps=1, verbose=False)
     for name, value in (("noise_multiplier", 4.0), ("l2_norm_clip", 0.5)):
         optimizer, _ = counted()

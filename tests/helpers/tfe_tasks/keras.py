@@ -492,11 +492,11 @@ def wrong_layers_are_refused():
         "lazy_normalization": [dense(2, lazy_normalization=True)],
         "its activation is 'softmax'": [dense(2, activation="softmax")],
         "BatchNormalization": [dense(2), layers.BatchNormalization()],
-        "nothing to train": [dense(2, trainable=False)],
+        "trainable=True for": [dense(2, trainable=False)],
         "must come before it": [dense(3), layers.Dense(2)],
         "the last Dense must be": [dense(2, activation="sigmoid")],
         "follow a linear layer": [layers.ReLU(batch_input_shape=[1, 4]), layers.Dense(2)],
-        "no Dense layer": [layers.Flatten(batch_input_shape=[1, 2, 2])],
+        "needs a Dense layer": [layers.Flatten(batch_input_shape=[1, 2, 2])],
         "channels_last": [layers.Flatten("channels_first", batch_input_shape=[1, 2, 2])],
     }
     for match, stack in unsupported.items():

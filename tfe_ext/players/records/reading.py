@@ -27,9 +27,9 @@ class PlayerData:
         table: which columns of a table are what.
         features: as in `pea train`, extracted here; by default the file holds features.
         extraction: how.
-        classes: number of classes, where neither names nor a schema nor the file say it.
-        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them;
-            none: keep none.
+        classes: number of classes, if no names, schema or file says it.
+        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them.
+            With none, no ledger is kept.
     """
 
     records: Path

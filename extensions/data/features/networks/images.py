@@ -28,8 +28,8 @@ def check_torchvision() -> None:
         return
     except (OSError, RuntimeError) as error:
         raise PeaError(
-            f"torchvision {version('torchvision')} does not load beside torch {version('torch')}: "
-            f"{error}. Install builds of both that belong together."
+            f"torchvision {version('torchvision')} does not load with torch {version('torch')}: "
+            f"{error}. Install matching builds of both."
         ) from error
 
 
