@@ -79,7 +79,7 @@ def times_key(points: bytes, key: bytes) -> bytes:
         point = points[at : at + POINT]
         u = number.mpz(int.from_bytes(point, "little"))
         if u >= prime or number.legendre(u * (u * (u + _A) + 1) % prime, prime) != 1:
-            raise MessageError("a message outside of the curve")
+            raise MessageError("a point off the curve")
         try:
             found.append(private.exchange(X25519PublicKey.from_public_bytes(point)))
         except ValueError as error:  # the product is zero

@@ -19,7 +19,7 @@ def report(
     run: Annotated[Path, Option(help="Report of `pea train`, `pea party` or `pea fl`: --json.")],
     /,
     html: Annotated[
-        Path | None, Option(help="Write a page to this file, which works offline."), Writes()
+        Path | None, Option(help="Write the report here as a page that works offline."), Writes()
     ] = None,
 ) -> None:
     """Show what a run came to, or write a page of it: quality, epsilon, cost, who saw what."""

@@ -152,7 +152,7 @@ def known_of(
     labels = () if numbers else tuple(_as_given(None, ys) if target is None else target)
     if schema is None:
         if numbers:
-            advice = f"Give public ranges, or {FROM_DATA!r}, which reveals records."
+            advice = f"Give public ranges, or {FROM_DATA!r}, read from records."
             raise ArgumentError("schema", None, "to learn a number", advice, code="missing")
         return Known(columns, labels, None)
     read_off = isinstance(schema, str)

@@ -275,7 +275,7 @@ class CheckpointCallback(ProgressCallback):
         elif name in self._opened:
             raise PeaError(
                 f"The run has opened {name!r} before this checkpoint, but a party has lost its "
-                "part of it. A new one would spend the budget again: put the files back."
+                "part. Another opening would spend the budget again: put the files back."
             )
         else:
             words = compute()

@@ -69,7 +69,7 @@ def check_compared(graph: Any) -> None:
         )
     if graph.not_compared:
         raise UnsupportedLayerError(
-            "The converted model could not be compared with PyTorch's, although CrypTen drops "
+            "PEA could not compare the converted model with PyTorch's, and CrypTen drops "
             f"attributes of some layers. {graph.not_compared}"
         )
 

@@ -84,7 +84,7 @@ def read(init: str, shapes: tuple[tuple[int, int], ...]) -> Sequence[tuple[Reals
         raise ArgumentError("init", init, allowed, advice, code="file")
     arrays, _ = _arrays(path)
     if not init.endswith(_digest(arrays)):
-        allowed = f"unchanged in {path}, which was altered"
+        allowed = f"those that {path} was made of; it was altered"
         raise ArgumentError("init", init, allowed, "Remove it.", code="file")
     given = [arrays[f"weight_{i}"].shape for i in range(len(arrays) // 2)]
     biases = [arrays[f"bias_{i}"].shape for i in range(len(given))]

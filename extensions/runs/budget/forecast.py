@@ -55,7 +55,7 @@ class Sizes:
         words = self.records.split(",")
         numbers = all(word.strip().isdecimal() and len(word) < 12 for word in words)
         if not numbers or not sum(map(int, words)):
-            allowed = "a number for each party, such as 800,1000,700, or one for all, above 0"
+            allowed = "a number for each party, such as 800,1000,700, or one for all; not all 0"
             raise ArgumentError("records", self.records, allowed)
         sizes = [int(word) for word in words]
         return sizes * parties if len(sizes) == 1 else sizes

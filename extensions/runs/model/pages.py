@@ -20,7 +20,7 @@ BAND = 2.5
 _COLORS = ("#1f5a92", "#c1440e", "#5b7f2b", "#7d5a96", "#8a6d1d", "#3b8686")
 _MOST_BARS = 25
 _BODY = (
-    "<p>An additive model ({spent}). Each column adds a number of {unit} to a record, and the sum\n"
+    "<p>An additive model ({spent}). Each column adds to a record's {unit}, and the sum\n"
     "decides. All curves have the same scale and are centred on 0; a record starts at {base}.</p>\n"
     "<p class='note'>The band is {band} standard deviations of the noise that privacy added to "
     "this\ncolumn's curve. Where columns overlap, 80 to 96 % of the bins of the curve without "

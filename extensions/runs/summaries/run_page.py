@@ -111,8 +111,8 @@ def _privacy(report: Report) -> Iterator[str]:
     if points := epsilon_by_step(report):
         yield line_chart(points, "step", f"epsilon at delta {report['delta']:g}")
         yield (
-            "<p class='note'>The line shows what a record has spent after each step, with all that "
-            "came before the steps. It depends on the settings only.</p>"
+            "<p class='note'>The line shows a record's epsilon after each step, with all that came "
+            "before the steps. It depends on the settings only.</p>"
         )
     if missing := report.get("epsilon_without_noise_of"):
         yield "<p>You cannot see whether others add their noise. If they add none, epsilon is:</p>"

@@ -75,7 +75,7 @@ def _build(library: Path) -> None:
     named = shlex.split(os.environ.get("CXX", ""))
     found = named or [path for path in map(shutil.which, _COMPILERS) if path][:1]
     if not found:
-        raise NativeError(f"no C++ compiler was found: CXX, {', '.join(_COMPILERS)}")
+        raise NativeError(f"no C++ compiler was found (CXX, {', '.join(_COMPILERS)})")
     try:
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
