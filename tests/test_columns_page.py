@@ -54,7 +54,7 @@ def test_the_page_as_it_is_typed(tmp_path):
     orders = [Alignment.read(tmp_path / role / "alignment.json") for role in ROLES[:3]]
     assert {(one.order, one.rows) for one in orders} == {(orders[0].order, COMMON)}
     run = next(said for said in printed if "accuracy" in said.get("bank", ""))
-    assert all("what other owners do not know" in out for out in run.values())
+    assert all("for what other owners do not" in out for out in run.values())
     assert float(re.findall(r"accuracy +([\d.]+)", run["bank"])[0]) > 0.75
     for rank, role in enumerate(ROLES[:3]):
         header = read_shares(tmp_path / role / "model" / f"party-{rank}.npz").header
