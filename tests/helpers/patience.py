@@ -3,12 +3,8 @@
 import time
 from collections.abc import Callable
 
-import pytest
-
 PATIENCE = 900.0
 """Seconds after which something hangs, on a machine however busy."""
-MANY = pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(4 * 3600)], id="many")
-"""A number of connections; one takes a hundredth of a second of a processor that does no more."""
 
 
 def wait_until(happened: Callable[[], object], what: str = "it") -> None:

@@ -20,8 +20,9 @@ from extensions.transport import Federation, Local, Member, make
 from extensions.transport.acceptor import VISITORS
 from extensions.transport.handshake import RejectedError, connect_to
 from tests.helpers.commands import PROGRAM, ROOT, pea
+from tests.helpers.crowds import MANY
 from tests.helpers.hosts_apart import Hosts, needs_root
-from tests.helpers.patience import MANY, PATIENCE, wait_until
+from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.players import SERVERS, digits, write
 from tests.helpers.refused import refused
 from tests.helpers.strangers import visited_by

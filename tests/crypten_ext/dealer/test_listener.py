@@ -37,7 +37,8 @@ from extensions.transport.handshake_messages import NO_RUN, MalformedError, Prea
 from extensions.transport.reconnecting import Reconnector
 from tests.helpers.claims import claim
 from tests.helpers.commands import PROGRAM
-from tests.helpers.patience import MANY, PATIENCE, wait_until
+from tests.helpers.crowds import MANY
+from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import refused
 from tests.helpers.strangers import malformed
 from tests.helpers.talk import Talk

@@ -31,8 +31,9 @@ from extensions.transport import Federation, Local, Member, RejectedError, conne
 from tests.helpers.cable import Cable, cuts_of
 from tests.helpers.claims import claim
 from tests.helpers.commands import PROGRAM
+from tests.helpers.crowds import MANY
 from tests.helpers.federations import RUN, at_once, identities, listeners
-from tests.helpers.patience import MANY, PATIENCE, wait_until
+from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import refused
 from tests.helpers.strangers import visited_by
 

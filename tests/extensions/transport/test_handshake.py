@@ -32,8 +32,9 @@ from extensions.transport.handshake_messages import Preamble
 from extensions.transport.kernel import hung_up
 from extensions.transport.wire import Wire
 from tests.helpers.commands import call
+from tests.helpers.crowds import MANY
 from tests.helpers.federations import RUN, at_once, identities, listeners
-from tests.helpers.patience import MANY, PATIENCE, wait_until
+from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.refused import refused
 from tests.helpers.strangers import visited_by
 

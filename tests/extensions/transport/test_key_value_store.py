@@ -15,8 +15,9 @@ from extensions.transport.key_value_store import (
     RemoteKeyValueStore,
     StoreLostError,
 )
+from tests.helpers.crowds import MANY
 from tests.helpers.federations import at_once, cabled
-from tests.helpers.patience import MANY, PATIENCE, wait_until
+from tests.helpers.patience import PATIENCE, wait_until
 
 GOOD = json.dumps(["set", ["name", "text"]]).encode()
 

@@ -10,8 +10,9 @@ from extensions.runs.processes.credentials import federation_of
 from extensions.transport import Listener, Local, Mesh, connect_to
 from extensions.transport.endpoint import HEADER
 from extensions.transport.kernel import carried
+from tests.helpers.crowds import MANY
 from tests.helpers.federations import RUN, at_once, identities, listeners, meshes
-from tests.helpers.patience import MANY, PATIENCE
+from tests.helpers.patience import PATIENCE
 
 MIB = 1 << 20
 
