@@ -5,6 +5,7 @@ import math
 import platform
 from collections import Counter
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from extensions import __version__
@@ -16,7 +17,7 @@ from fl.round.view import Coalition
 from fl.training.federated import FederatedAveraging
 from fl.weights import get_weights
 
-PACKAGES = ("torch", "numpy", "dp-accounting", "opendp")
+PACKAGES = ("torch", "numpy", "dp-accounting", *(["opendp"] if find_spec("opendp") else []))
 SHOWN = 5
 LOST = 0.3
 """Share of a round's clients with whose loss the epsilon of distributed noise is also stated."""

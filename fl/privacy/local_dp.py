@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, optional
 from extensions.privacy.accounting import check_real, check_target
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.rules import POSITIVE, Between, check_fields
@@ -56,13 +56,15 @@ class LocalDP(Mechanism):
         epsilon: of one update, up to 1000.
         clip: bound of the update's norm: in L2 with Gaussian noise, in L1 with Laplace noise.
         delta: of one update, above 0, with Gaussian noise; 0 with Laplace noise.
-        noise: "gaussian" (the analytic mechanism, exact at every epsilon) or "laplace".
+        noise: "gaussian" (the analytic mechanism, exact at every epsilon) or "laplace" (needs the
+            extra of that name).
 
     Attributes:
         scale: standard deviation of the Gaussian noise, or the b of exp(-|x| / b).
 
     Raises:
         ArgumentError: an argument outside its range.
+        MissingExtraError: OpenDP, which draws Laplace noise, is not installed.
 
     Source:
         Balle and Wang, ICML 2018; Canonne, Kamath and Steinke, NeurIPS 2020 (discrete noise);
@@ -89,6 +91,8 @@ class LocalDP(Mechanism):
         if self.noise == "laplace" and self.delta != 0:
             raise ArgumentError("delta", self.delta, "0 with {noise=laplace}", code="range")
         gaussian = self.noise == "gaussian"
+        if not gaussian:
+            optional("opendp", "opendp", "laplace")
         self._multiplier = (
             analytic_noise(self.epsilon, self.delta) if gaussian else 1 / self.epsilon
         )

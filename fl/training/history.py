@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import ArgumentError, optional
 from extensions.printing import table
 
 SHOWN = ("accuracy", "loss", "epsilon", "bytes_total")
@@ -118,10 +118,7 @@ class History:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError("pandas", "fl") from error
+        pd = optional("pandas", "pandas", "fl")
         return pd.DataFrame([each.numbers() for each in self.rounds]).set_index("round")
 
     def plot(self, label: str = "", /, **others: "History") -> Any:
@@ -199,16 +196,13 @@ def plot(histories: Mapping[str, History], *, columns: tuple[str, ...] = SHOWN) 
         ArgumentError: no run has any of these numbers.
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "fl") from error
+    drawing = optional("matplotlib.figure", "matplotlib", "explain")
     rows = {name: [each.numbers() for each in history] for name, history in histories.items()}
     panels = [column for column in columns if any(_points(own, column) for own in rows.values())]
     if not panels:
         rule = "numbers that a round has, such as 'bytes_total'"
         raise ArgumentError("columns", columns, rule, code="choice")
-    figure = Figure(figsize=(4.0 * len(panels), 3.2), layout="constrained")
+    figure = drawing.Figure(figsize=(4.0 * len(panels), 3.2), layout="constrained")
     every = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, column in zip(every, panels, strict=True):
         for name, own in rows.items():

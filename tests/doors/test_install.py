@@ -94,6 +94,15 @@ def test_what_another_extra_has_is_named_with_what_to_type(environment):
     assert f"[{'fl' if extra == 'crypten' else 'crypten'}]" in told
 
 
+def test_federated_learning_needs_its_extra_only(environment):
+    extra, env = environment
+    if extra != "fl":
+        pytest.skip("it is about what [fl] leaves out")
+    env.type("pea fl --aggregator masked --clients 4 --model logistic --rounds 1 --json run.json")
+    laplace = "import fl; fl.LocalDP(epsilon=1.0, noise='laplace')"
+    assert "[laplace]" in env.type(f'python -c "{laplace}" 2>&1 || true')
+
+
 def checked(env: Environment, project: str) -> str:
     """Returns what mypy says of a user's project, which has PEA installed and no clone."""
     folder = env.folder / "empty" / project

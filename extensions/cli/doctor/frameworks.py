@@ -22,7 +22,7 @@ FEDERATED = "fl"
 _SHOWN = {
     "crypten": ("crypten", "torch"),
     "tfe": ("tf-encrypted", "tensorflow"),
-    FEDERATED: ("torch", "opendp"),
+    FEDERATED: ("torch",),
     "clear": ("numpy",),
 }
 """Whose versions are shown."""

@@ -108,7 +108,6 @@ def test_the_command_of_a_page_repeats_the_run():
 
 def test_a_federated_run_has_a_page_too():
     pytest.importorskip("torch")
-    pytest.importorskip("opendp")
     private = ("--mechanism", "distributed-dp", "--epsilon", 8, "--delta", 1e-3)
     few = ("--rounds", 3, "--clients", 10, "--local-epochs", 1, "--model", "logistic")
     report = report_of("fl", "--aggregator", "masked", *private, *few)

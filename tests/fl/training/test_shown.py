@@ -14,6 +14,7 @@ from extensions.privacy.accounting import Ledger
 from fl.protocols import History, RoundReport
 from fl.training.callbacks import MetricsLogger
 from tests.helpers.paths import ROOT
+from tests.test_install import EXTRAS
 
 
 def finished(rounds: int) -> fl.FederatedAveraging:
@@ -50,10 +51,19 @@ def test_a_history_is_a_frame_of_a_row_a_round():
     assert frame["bytes_total"].sum() == sum(each.bytes_total for each in history)
 
 
-def test_without_pandas_it_is_said_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match="pandas"):
-        History().to_frame()
+@pytest.mark.parametrize(
+    ("package", "module", "extra", "use"),
+    [
+        ("pandas", "pandas", "fl", lambda: History().to_frame()),
+        ("matplotlib", "matplotlib.figure", "explain", lambda: History().plot()),
+        ("opendp", "opendp", "laplace", lambda: fl.LocalDP(epsilon=1.0, noise="laplace")),
+    ],
+)
+def test_what_is_not_installed_is_named_with_its_extra(monkeypatch, package, module, extra, use):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"^{package} is .*'\.\[{extra}\]'"):
+        use()
+    assert any(line.startswith(package) for line in EXTRAS[extra])
 
 
 def test_of_many_rows_the_last_are_shown():
