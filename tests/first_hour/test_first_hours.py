@@ -1,5 +1,6 @@
 """What each tutorial tells a new user to type, from a fresh clone, and what it promises."""
 
+import code
 import os
 import re
 import subprocess
@@ -30,6 +31,33 @@ def test_a_first_hour_ends_as_its_tutorial_says(script, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:]
+
+
+@pytest.mark.parametrize("helper", ["notebooks", "pages", "roles"])
+def test_the_scripts_need_nothing_that_users_do_not_install(helper):
+    without = "import sys; sys.modules.update(dict.fromkeys(['pytest', 'hypothesis']))"
+    code = f"{without}; import tests.helpers.{helper}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+class Prompt(code.InteractiveConsole):
+    """Reads lines as Python's prompt does, and runs none of them."""
+
+    def runcode(self, _):
+        pass
+
+    def showsyntaxerror(self, *_, **__):
+        raise  # what the prompt would show
+
+
+@pytest.mark.parametrize("name", ["laptop", "aby3", "federated"])
+def test_blocks_of_a_tutorial_can_be_pasted_at_the_prompt(name):
+    """Before Python 3.13 an indented block there ends with an empty line."""
+    page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        prompt = Prompt()
+        *_, unfinished = [prompt.push(line) for line in [*block.splitlines(), ""]]
+        assert not unfinished
 
 
 @pytest.mark.parametrize(

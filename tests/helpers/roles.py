@@ -3,7 +3,6 @@
 python -m tests.helpers.roles FOLDER  # types the first part of the tutorial of three hospitals
 """
 
-import csv
 import os
 import re
 import subprocess
@@ -12,27 +11,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sklearn.datasets import load_breast_cancer
-
 from tests.helpers.federations import listeners
 from tests.helpers.pages import Block, blocks_of, prints_as_shown
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
 
 HOSPITALS = ("north", "south", "west")
-COLUMNS = {"radius": 0, "texture": 1, "smoothness": 4, "concavity": 6}
-"""Of scikit-learn's table of tumours, those that the tutorial of three hospitals has."""
+PAGE = (ROOT / "docs" / "tutorials" / "three_hospitals.md").read_text()
 
 
 def write_tables(folder: Path) -> None:
-    """Writes a third of the tumours of scikit-learn's table at each hospital."""
-    x, y = load_breast_cancer(return_X_y=True)
-    for rank, name in enumerate(HOSPITALS):
-        with (folder / name / "patients.csv").open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow([*COLUMNS, "ill"])
-            for row, label in zip(x[rank::3], y[rank::3], strict=True):
-                table.writerow([*(row[i] for i in COLUMNS.values()), ["yes", "no"][label]])
+    """Writes each hospital's table in its folder, as the tutorial's program does."""
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
 
 
 class Roles:
@@ -113,8 +104,7 @@ def main(folder: Path) -> None:
     """Types the tutorial of three hospitals up to ABY3, and prints what north is shown."""
     roles = Roles(folder, (*HOSPITALS, "laboratory"))
     write_tables(folder)
-    page = (ROOT / "docs" / "tutorials" / "three_hospitals.md").read_text()
-    for shown in roles.play(page.partition("\n## The same with ABY3\n")[0]):
+    for shown in roles.play(PAGE.partition("\n## The same with ABY3\n")[0]):
         print(*[shown[name] for name in ("north", "south") if name in shown][:1])
 
 
