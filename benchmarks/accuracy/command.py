@@ -34,7 +34,9 @@ HOSTS = ("crypten", "tfe")
     results=[
         Result(
             r"accuracy-secure-(crypten|tfe)-\w+",
-            "Whole secure runs of three parties at delta = 1 / (10 n), by the way they learn.",
+            "Whole secure runs of three parties at delta = 1 / (10 n), by the way they learn. "
+            "CIFAR-10 has the features of two EfficientNets in `full batches` and `open "
+            "iterates`, and those of two MobileNets in the other ways.",
             options="--experiment secure",
             columns="data | host | way | accuracy, % | steps | rounds | GB/party | GB dealt | "
             "seconds",

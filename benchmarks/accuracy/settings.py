@@ -90,15 +90,12 @@ _MNIST = Setting(
     frac_bits=18,
     whiten=True,
 )
-_NETS = (
-    "mobilenet_v1_1.0_224_quant_embedding_extractor.tflite",
-    "mobilenet_v2_1.0_224_quant.tflite#MobilenetV2/Logits/AvgPool",
-)
+_NETS = ("lite0", "lite2")
 _BEST = {
     "digits": replace(_MNIST, features="hog"),
     "mnist": _MNIST,
     "cifar10": replace(
-        _MNIST, features="+".join(f"tflite:{net},bicubic,mirror,sqrt" for net in _NETS)
+        _MNIST, features="+".join(f"efficientnet:{net},bicubic,half,mirror" for net in _NETS)
     ),
     "imdb": replace(
         _MNIST, features="words", lr=300.0, momentum=0.8, one_output=True, whiten=False

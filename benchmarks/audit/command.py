@@ -205,7 +205,7 @@ def attacks(
             "How much epsilon attacks on one run show at least (Steinke, Nasr and Jagielski, "
             "2023), at delta 1e-5 and 95 % confidence. **Every right run stays below its "
             "claim.** One that adds a tenth of the noise is above it, and so is one that leaves "
-            "out clipping, if 2 is claimed.",
+            "out clipping, if 2 or less is claimed.",
             options="--epsilon EPSILON",
             columns="host | attack | fault | epsilon, at least | if all were guessed | epsilon, "
             "claimed | above the claim",
