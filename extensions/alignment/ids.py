@@ -104,20 +104,19 @@ def ids_of(columns: Sequence[Sequence[str]], formats: Sequence[IdFormat]) -> Ids
         numeric += "".join(texts).isdecimal()
         digests[row] = hashlib.sha512(joined.encode()).digest()[:POINT]
     order = np.argsort(digests, kind="stable")
-    again = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
+    ordered = digests[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
     if again.size:
         first, second = sorted(order[again[0] : again[0] + 2] + 1)
-        others = np.unique(digests[order[again]]).size - 1
+        others = np.unique(ordered[again]).size - 1
         given = f"records {first} and {second}"
         given += f", and those of {others} more ids," if others else ""
         advice = "Join a person's records first: counts and means of visits, for example."
         raise ArgumentError("id", given, "of different persons", advice, code="data")
     digits = 1.0 if numeric == len(digests) else 0.5 if numeric else 0.0
     shortest, longest = min(lengths, default=0), max(lengths, default=0)
-    return Ids(
-        digests,
-        Outline([*formats], digits, shortest // _STEP * _STEP, -(-longest // _STEP) * _STEP),
-    )
+    outline = Outline([*formats], digits, shortest // _STEP * _STEP, -(-longest // _STEP) * _STEP)
+    return Ids(digests, outline)
 
 
 def _normalised(cell: str, form: IdFormat, row: int) -> str:

@@ -350,7 +350,9 @@ def base(points, keys, all_points):
     raise AssertionError("no key comes off")
 
 
-@pytest.mark.parametrize(("strange", "said"), [(True, "belong to no id"), (False, "different orders")])
+@pytest.mark.parametrize(
+    ("strange", "said"), [(True, "belong to no id"), (False, "different orders")]
+)
 def test_common_points_that_were_changed_on_their_way_are_no_result(strange, said, tmp_path):
     """Whether an owner knows the other point or not, nobody writes anything."""
     post, lists = Post(2), [WORDS[:5], WORDS[3:]]
