@@ -43,7 +43,7 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
         raise file.error(
             0, f"a header with {json.dumps(separator)} between its columns", file.advice
         )
-    rows, several = list[list[str]](), list[_Row]()
+    every, several = list[str](), list[_Row]()
     for row in found:
         start, cells, text = row
         if len(cells) != len(names):
@@ -54,10 +54,10 @@ def read_csv(path: Path, separator: Separator) -> tuple[list[str], list[tuple[st
             elif len(cells) == len(names) + 1:
                 advice = advice or "If R wrote names of rows there, write it with row.names=FALSE."
             raise file.error(start, allowed, advice)
-        rows.append(cells)  # alone: with their texts they would take twice the memory
+        every.extend(cells)  # in one list: as lists of rows they would take half more memory
         several += [row] if _is_broken(text) else []
     file.check_one(header, [])
-    columns = [*zip(*rows, strict=True)] or [()] * len(names)
+    columns = [(*every[place :: len(names)],) for place in range(len(names))]
     if several:
         kinds = [_alike([each for each in column if not _is_broken(each)]) for column in columns]
         for row in several:
