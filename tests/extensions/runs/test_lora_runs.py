@@ -176,6 +176,7 @@ def test_what_is_exported_predicts_as_what_was_trained_and_better_than_what_was_
     assert (of_others.argmax(1) == truth).mean() == trained
 
 
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
 def test_peft_reads_what_is_exported(tmp_path, bert):
     peft = pytest.importorskip("peft")
     x, y = np.tile(TEXTS, 40), np.tile([0, 1, 0], 40)
