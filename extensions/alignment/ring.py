@@ -166,7 +166,6 @@ class AlignmentRing:
             self._store.remove()
             self._refuse(self._too_few(count, least))
         self._pass(self._number, self._rank, off)
-        self._common = b""  # before `write` reads the records again
         found = Common(sizes, *self._found(count))
         if len({*self._owners.exchange(found.order.encode())}) > 1:
             raise PeaError("Owners have found different orders: one has sent other points.")
